@@ -1,0 +1,1 @@
+"""Measure, watch, repair and prevent damage to the geometry of embedding tables."""
