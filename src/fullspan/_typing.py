@@ -82,7 +82,10 @@ class Block:
         else:
             positions = self.index[which]
         pick = lambda beside: None if beside is None else beside[which]  # noqa: E731
-        return Block(self.rows[which], start, pick(self.ids), pick(self.labels), pick(self.frequencies), positions)
+        taken = Block(self.rows[which], start, pick(self.ids), pick(self.labels), pick(self.frequencies), positions)
+        if "norms" in self.__dict__:  # known already: a part need not compute them again
+            taken.__dict__["norms"] = self.norms[which]
+        return taken
 
     def widened(self) -> Block:
         """The same block with C-ordered rows of float32 or float64 in native byte order."""
@@ -107,6 +110,10 @@ class Block:
     def finite(self) -> Array | None:
         """``(n,)`` mask of the rows without NaN or infinity, or None when all of them are clean."""
         mask = np.isfinite(self.norms)
+        if mask.all():
+            return None
+        suspects = np.flatnonzero(~mask)
+        mask[suspects] = np.isfinite(self.rows[suspects]).all(axis=1)  # a norm may overflow where no entry does
         return None if mask.all() else mask
 
 

@@ -1,0 +1,342 @@
+"""Profiles of single rows: Gini index, entropy, Hoyer sparsity and norm, as distributions over the table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fullspan._typing import Array, Block
+from fullspan.errors import UndefinedMeasureError
+from fullspan.summaries.base import Summary
+from fullspan.summaries.quantiles import ColumnSketch
+
+__all__ = ["Distribution", "ROW_MEASURES", "RowProfile", "RowValue", "row_values"]
+
+#: What is measured of every row, in the order of the columns of :func:`row_values`.
+ROW_MEASURES = ("norm", "gini_index", "vector_entropy", "hoyer_sparsity")
+_N_WORST = 10
+_CHUNK_ELEMENTS = 1 << 15
+
+
+@dataclass(frozen=True)
+class RowValue:
+    """One row and its value: `position` in the table, `id` where the table names its rows."""
+
+    value: float
+    position: int
+    id: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class Distribution:
+    """How one measure of the rows is spread over the table.
+
+    Parameters
+    ----------
+    count, mean
+        Number of rows that have a value, and their mean.
+    sum_of_squares
+        Sum of squared differences from the mean.
+    minimum, maximum
+        The ends.
+    lowest, highest
+        The ten rows with the smallest and the largest values, most extreme first.
+    """
+
+    count: int
+    mean: float
+    sum_of_squares: float
+    sketch: ColumnSketch = field(repr=False)
+    column: int = field(repr=False)
+    lowest: tuple[RowValue, ...] = field(repr=False)
+    highest: tuple[RowValue, ...] = field(repr=False)
+
+    @property
+    def minimum(self) -> float:
+        return self.lowest[0].value
+
+    @property
+    def maximum(self) -> float:
+        return self.highest[0].value
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation over the rows, denominator ``count - 1``."""
+        if self.count < 2:
+            raise UndefinedMeasureError(f"A deviation over rows needs at least two rows; got {self.count}.")
+        return float(np.sqrt(self.sum_of_squares / (self.count - 1)))
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of the mean: what the delete-one jackknife gives for a mean."""
+        return self.deviation / float(np.sqrt(self.count))
+
+    def quantile(self, q: float | Array) -> Any:
+        """Value below which the share `q` of the rows lies; exact for small tables, else within the sketch's error."""
+        values = self.sketch.quantile(np.atleast_1d(q))[:, self.column]
+        return float(values[0]) if np.ndim(q) == 0 else values
+
+
+@dataclass(frozen=True, eq=False)
+class RowProfile(Summary):
+    """Distributions of the row measures of :data:`ROW_MEASURES`.
+
+    Parameters
+    ----------
+    dim, n_rows
+        Row length and number of rows added.
+    n_zero
+        Number of zero rows: their norm counts, but they have no direction, and no Gini index, entropy or sparsity.
+    norm, gini_index, vector_entropy, hoyer_sparsity
+        A :class:`Distribution` each; `hoyer_sparsity` is empty at dim 1, where it is undefined.
+
+    Notes
+    -----
+    Time about one sort of every row; memory is fixed.
+    """
+
+    dim: int
+    n_rows: int
+    n_zero: int
+    parts: Mapping[str, _Part] = field(repr=False)
+
+    @classmethod
+    def accumulator(cls, dim: int, **options: Any) -> _Builder:
+        return _Builder(dim, **options)
+
+    def merge(self, other: RowProfile) -> RowProfile:
+        self._check_mergeable(other)
+        parts = {name: part.merge(other.parts[name]) for name, part in self.parts.items()}
+        return RowProfile(self.dim, self.n_rows + other.n_rows, self.n_zero + other.n_zero, parts)
+
+    def distribution(self, measure: str) -> Distribution:
+        part = self.parts[measure]
+        if not part.count:
+            why = "rows that are not zero" if self.dim > 1 or measure != "hoyer_sparsity" else "more than one dimension"
+            raise UndefinedMeasureError(f"{measure} of rows needs {why}; got {self.n_rows} row(s) of dim {self.dim}, {self.n_zero} zero.")
+        return part.distribution()
+
+    @property
+    def norm(self) -> Distribution:
+        return self.distribution("norm")
+
+    @property
+    def gini_index(self) -> Distribution:
+        return self.distribution("gini_index")
+
+    @property
+    def vector_entropy(self) -> Distribution:
+        return self.distribution("vector_entropy")
+
+    @property
+    def hoyer_sparsity(self) -> Distribution:
+        return self.distribution("hoyer_sparsity")
+
+
+def row_values(rows: Array, norms: Array) -> Array:
+    """Gini index, entropy and Hoyer sparsity of rows that are not zero.
+
+    Parameters
+    ----------
+    rows
+        ``(n, dim)`` float32 or float64.
+    norms
+        ``(n,)`` Euclidean norms, all positive.
+
+    Returns
+    -------
+    array of shape ``(n, 3)``, float64
+        NaN in the last column when dim is 1.
+
+    Notes
+    -----
+    All three are taken from ``z = (|x| - m) / m`` with m the mean of ``|x|``. Sorting z and adding its squares keeps the
+    digits that ``|x|`` itself loses when a row has a large common offset; dividing by m makes them free of the scale.
+    Rows for which float32 is not enough (offset above 1000 deviations, extreme scale) are taken in float64.
+    """
+    dim = rows.shape[1]
+    values = np.empty((len(rows), 3))
+    step = max(1, _CHUNK_ELEMENTS * 4 // rows.itemsize // dim)
+    kernel = _Kernel(dim, step, rows.dtype)
+    for start in range(0, len(rows), step):
+        kernel(rows[start : start + step], values[start : start + step])
+    if rows.dtype == np.float32:
+        # a small Gini index means that the entries hardly differ: the offset is above about 500 deviations
+        doubtful = ~((norms > 1e-18) & (norms < 1e18)) | ~(values[:, 0] > 1e-3)
+    else:
+        doubtful = ~((norms > 1e-140) & (norms < 1e140)) | np.isnan(values[:, 0])
+    if doubtful.any():
+        which = np.flatnonzero(doubtful)
+        for start in range(0, len(which), step):
+            some = which[start : start + step]
+            exact = rows[some].astype(np.float64)
+            exact /= np.abs(exact).max(axis=1, keepdims=True)
+            values[some] = _exact(exact)
+    values[:, 1] = np.clip(values[:, 1], 0.0, np.log(dim))
+    return values
+
+
+class _Kernel:
+    """Buffers and constants for chunks of rows of one length."""
+
+    def __init__(self, dim: int, step: int, dtype: Any) -> None:
+        self.dim = dim
+        self.z = np.empty((step, dim), dtype)
+        self.q = np.empty((step, dim), dtype)
+        self.logs = np.empty((step, dim), dtype)
+        self.ones = np.ones(dim, dtype)
+        self.ranks = np.arange(1 - dim, dim, 2).astype(dtype)  # 2i - d - 1
+
+    def __call__(self, rows: Array, out: Array) -> None:
+        n, dim = rows.shape
+        z, q, logs = self.z[:n], self.q[:n], self.logs[:n]
+        with np.errstate(all="ignore"):
+            np.abs(rows, out=q)
+            mean = q @ self.ones
+            mean /= dim
+            inverse = (1.0 / mean)[:, None]
+            np.subtract(q, mean[:, None], out=z)  # exact where |x| is near its mean
+            z *= inverse
+            q *= inverse
+            np.log(q, out=logs)
+            plain = np.vecdot(q, logs)
+            holes = np.isnan(plain)
+            if holes.any():  # zero entries: their share of the entropy is zero
+                plain[holes] = np.vecdot(q[holes], np.log(np.maximum(q[holes], 1e-30)))
+            squares = np.vecdot(z, z).astype(np.float64)
+            rest = (z @ self.ones).astype(np.float64)
+            z.sort(axis=1)
+            ranked = z @ self.ranks
+            _combine(dim, ranked, plain, squares, rest, out)
+
+
+def _combine(dim: int, ranked: Array, plain: Array, squares: Array, rest: Array, out: Array) -> None:
+    """The three values from sums over z, whose own sum `rest` is not quite zero after rounding."""
+    l1 = dim + rest
+    np.divide(ranked, dim * l1, out=out[:, 0])
+    out[:, 1] = np.log(l1) - plain / l1
+    if dim == 1:
+        out[:, 2] = np.nan
+        return
+    l2 = np.sqrt(dim + 2.0 * rest + squares)
+    spread = squares - rest * rest / dim
+    root = np.sqrt(dim)
+    out[:, 2] = dim * spread / (l2 * (root * l2 + l1) * (root - 1.0))
+
+
+def _exact(rows: Array) -> Array:
+    values = np.empty((len(rows), 3))
+    _Kernel(rows.shape[1], len(rows), np.float64)(rows, values)
+    return values
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """The mergeable state behind a :class:`Distribution`."""
+
+    count: int
+    mean: float
+    sum_of_squares: float
+    sketch: ColumnSketch
+    lowest: tuple[RowValue, ...]
+    highest: tuple[RowValue, ...]
+
+    def merge(self, other: _Part) -> _Part:
+        if not self.count or not other.count:
+            return self if self.count else other
+        count = self.count + other.count
+        gap = other.mean - self.mean
+        return _Part(
+            count,
+            self.mean + gap * other.count / count,
+            self.sum_of_squares + other.sum_of_squares + gap * gap * self.count * other.count / count,
+            self.sketch.merge(other.sketch),
+            _best(self.lowest + other.lowest, 1.0),
+            _best(self.highest + other.highest, -1.0),
+        )
+
+    def distribution(self) -> Distribution:
+        return Distribution(self.count, self.mean, self.sum_of_squares, self.sketch, 0, self.lowest, self.highest)
+
+
+def _best(rows: tuple[RowValue, ...], sign: float) -> tuple[RowValue, ...]:
+    return tuple(sorted(rows, key=lambda row: (sign * row.value, row.position))[:_N_WORST])
+
+
+class _Column:
+    """Builds one :class:`_Part`."""
+
+    def __init__(self) -> None:
+        self.count, self.mean, self.squares = 0, 0.0, 0.0
+        self.sketch = ColumnSketch(1)
+        self.lowest: tuple[RowValue, ...] = ()
+        self.highest: tuple[RowValue, ...] = ()
+
+    def add(self, values: Array, block: Block, alive: Array | None) -> None:
+        n = len(values)
+        mean = float(values.mean())
+        rest = values - mean
+        gap, count = mean - self.mean, self.count + n
+        self.squares += float(rest @ rest) - float(rest.sum()) ** 2 / n + gap * gap * self.count * n / count
+        self.mean += gap * n / count
+        self.count = count
+        self.sketch.add(values[:, None])
+        self.lowest = self._keep(self.lowest, values, 1.0, block, alive)
+        self.highest = self._keep(self.highest, values, -1.0, block, alive)
+
+    @staticmethod
+    def _keep(kept: tuple[RowValue, ...], values: Array, sign: float, block: Block, alive: Array | None) -> tuple[RowValue, ...]:
+        key = values if sign > 0 else -values
+        if len(kept) == _N_WORST:
+            candidates = np.flatnonzero(key <= sign * kept[-1].value)
+        else:
+            candidates = np.arange(len(key))
+        if not len(candidates):
+            return kept
+        if len(candidates) > _N_WORST:  # ties at the cut go to the earliest rows
+            cut = np.partition(key[candidates], _N_WORST - 1)[_N_WORST - 1]
+            below = candidates[key[candidates] < cut]
+            ties = candidates[key[candidates] == cut][:_N_WORST]
+            candidates = np.concatenate([below, ties])
+        where = candidates if alive is None else alive[candidates]
+        fresh = tuple(
+            RowValue(float(values[c]), int(block.index[w]), None if block.ids is None else _plain(block.ids[w]))
+            for c, w in zip(candidates, where, strict=True)
+        )
+        return _best(kept + fresh, sign)
+
+    def part(self) -> _Part:
+        return _Part(self.count, self.mean, self.squares, self.sketch.copy(), self.lowest, self.highest)
+
+
+def _plain(identity: Any) -> Any:
+    return identity.item() if hasattr(identity, "item") else identity
+
+
+class _Builder:
+    def __init__(self, dim: int) -> None:
+        self.dim, self.n_rows, self.n_zero = dim, 0, 0
+        self.columns = {name: _Column() for name in ROW_MEASURES}
+
+    def add(self, block: Block) -> None:
+        if not len(block):
+            return
+        self.n_rows += len(block)
+        norms, rows, alive = block.norms, block.rows, None
+        self.columns["norm"].add(norms, block, None)
+        if not norms.all():
+            alive = np.flatnonzero(norms)
+            self.n_zero += len(block) - len(alive)
+            if not len(alive):
+                return
+            rows, norms = rows[alive], norms[alive]
+        values = row_values(rows, norms)
+        for number, name in enumerate(ROW_MEASURES[1:]):
+            if self.dim > 1 or name != "hoyer_sparsity":
+                self.columns[name].add(np.ascontiguousarray(values[:, number]), block, alive)
+
+    def summary(self) -> RowProfile:
+        return RowProfile(self.dim, self.n_rows, self.n_zero, {name: column.part() for name, column in self.columns.items()})

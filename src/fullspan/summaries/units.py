@@ -1,0 +1,198 @@
+"""Moments of the rows scaled to length one: exact mean and deviation of the cosines of all pairs of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fullspan._typing import Array, Block
+from fullspan.errors import UndefinedMeasureError
+from fullspan.summaries.base import Summary
+from fullspan.summaries.moments import Moments
+
+__all__ = ["UnitMoments"]
+
+
+@dataclass(frozen=True, eq=False)
+class UnitMoments(Summary):
+    """Moments of the unit rows ``u = e / |e|``; zero rows have no direction and are only counted.
+
+    Parameters
+    ----------
+    dim, n_rows
+        Row length and number of rows added, zero rows included.
+    n_zero
+        Number of zero rows.
+    moments
+        :class:`Moments` of the unit rows.
+
+    Notes
+    -----
+    With ``M = |mean|²`` and the covariance ``C`` of the unit rows (denominator m), the cosines of all m² ordered pairs
+    have mean ``M`` and variance ``2·meanᵀ C mean + |C|²``; the m pairs of a row with itself are then taken out. No pair
+    is sampled and nothing cancels, also when all cosines are close to one.
+    """
+
+    dim: int
+    n_rows: int
+    n_zero: int
+    moments: Moments
+
+    @classmethod
+    def accumulator(cls, dim: int, **options: Any) -> _Builder:
+        return _Builder(dim, **options)
+
+    def merge(self, other: UnitMoments) -> UnitMoments:
+        self._check_mergeable(other)
+        return UnitMoments(
+            self.dim, self.n_rows + other.n_rows, self.n_zero + other.n_zero, self.moments.merge(other.moments)
+        )
+
+    @property
+    def n_units(self) -> int:
+        """Number of rows that have a direction."""
+        return self.moments.n_rows
+
+    @property
+    def mean(self) -> Array:
+        """``(dim,)`` mean of the unit rows."""
+        return self.moments.mean
+
+    @property
+    def scatter(self) -> Array:
+        """``(dim, dim)`` centered scatter of the unit rows."""
+        return self.moments.scatter
+
+    @cached_property
+    def average_cosine(self) -> float:
+        """Mean cosine over all pairs of different rows, in ``[-1/(m-1), 1]``."""
+        m = self._pairs_exist()
+        # one minus the mean over all ordered pairs is the trace of the covariance, since |u| = 1
+        return 1.0 - float(np.trace(self.scatter)) / (m - 1)
+
+    @cached_property
+    def cosine_deviation(self) -> float:
+        """Standard deviation of the cosine over all pairs of different rows."""
+        m = self._pairs_exist()
+        covariance = self.scatter / m
+        gap = float(np.trace(covariance))  # 1 - M
+        everything = 2.0 * float(self.mean @ covariance @ self.mean) + float(np.sum(covariance * covariance))
+        different = (m * m * everything - m * gap * gap) / (m * m - m)  # mean square of (cosine - M), i != j
+        off_mean = gap / (m - 1)  # M minus the mean over different rows
+        return float(np.sqrt(max(different - off_mean * off_mean, 0.0)))
+
+    @cached_property
+    def dimension_shares(self) -> Array:
+        """``(dim,)`` share of every dimension in the mean cosine: squared mean of the unit rows over its sum."""
+        squares = self.mean**2
+        total = float(squares.sum())
+        if total == 0.0:
+            raise UndefinedMeasureError("Shares of the mean cosine need a mean direction; got a mean of zero.")
+        return squares / total
+
+    def _pairs_exist(self) -> int:
+        if self.n_units < 2:
+            raise UndefinedMeasureError(
+                f"A cosine between rows needs at least two rows that are not zero; got {self.n_units}."
+            )
+        return self.n_units
+
+
+#: Above this length of the mean unit row, float32 differences of unit rows have too few digits left.
+_CONCENTRATED = 0.9
+_CHUNK_BYTES = 1 << 20
+
+
+class _Builder:
+    """Scales rows to length one in blocks; float32 products unless the rows are concentrated."""
+
+    def __init__(self, dim: int) -> None:
+        self.dim, self.n_rows, self.n_zero = dim, 0, 0
+        self.exact: bool | None = None
+        self.inner = Moments.accumulator(dim)
+        self.total = np.zeros(dim)
+        self.products = np.zeros((dim, dim))
+        self.n_fast = 0
+        self.capacity = max(4 * dim, min(_CHUNK_BYTES // (4 * max(dim, 1)), 8192))
+        self.filled = 0
+
+    def add(self, block: Block) -> None:
+        norms = block.norms
+        rows = block.rows
+        alive = norms > 0.0
+        if not alive.all():
+            rows, norms = rows[alive], norms[alive]
+        self.n_rows += len(block)
+        self.n_zero += len(block) - len(norms)
+        if not len(norms):
+            return
+        if self.exact is None:
+            self._start(rows, norms)
+        (self._add_exact if self.exact else self._add_fast)(rows, norms)
+
+    def _start(self, rows: Array, norms: Array) -> None:
+        head = rows[:1024] / norms[:1024, None]
+        with np.errstate(under="ignore"):
+            concentrated = float(np.linalg.norm(head.mean(axis=0))) > _CONCENTRATED
+        small_or_large = bool(np.any((norms < 1e-30) | (norms > 1e30)))
+        self.exact = rows.dtype == np.float64 or concentrated or small_or_large or len(norms) < self.capacity
+        if not self.exact:
+            self.buffer = np.empty((self.capacity, self.dim), dtype=np.float32)
+            self.ones = np.ones(self.capacity, dtype=np.float32)
+            self.scratch = np.empty((self.dim, self.dim), dtype=np.float32)
+
+    def _add_exact(self, rows: Array, norms: Array) -> None:
+        step = self.capacity
+        for start in range(0, len(rows), step):
+            some = slice(start, start + step)
+            with np.errstate(under="ignore"):
+                units = rows[some].astype(np.float64)
+                units /= norms[some, None]
+                units /= np.sqrt(np.vecdot(units, units))[:, None]  # norms of float32 rows may hold seven digits
+            self.inner.add(Block(units))
+
+    def _add_fast(self, rows: Array, norms: Array) -> None:
+        with np.errstate(over="ignore", divide="ignore"):
+            inverse = (1.0 / norms).astype(np.float32)
+        if not np.isfinite(inverse).all() or not inverse.all():
+            self._add_exact(rows, norms)
+            return
+        done = 0
+        while done < len(rows):
+            take = min(self.capacity - self.filled, len(rows) - done)
+            np.multiply(
+                rows[done : done + take], inverse[done : done + take, None], out=self.buffer[self.filled : self.filled + take]
+            )
+            self.filled += take
+            done += take
+            if self.filled == self.capacity:
+                self._flush()
+
+    def _flush(self) -> None:
+        if not self.filled:
+            return
+        chunk = self.buffer[: self.filled]
+        self.total += self.ones[: self.filled] @ chunk
+        self.products += np.matmul(chunk.T, chunk, out=self.scratch)
+        self.n_fast += self.filled
+        self.filled = 0
+
+    def summary(self) -> UnitMoments:
+        self._flush()
+        moments = self.inner.summary()
+        if self.n_fast:
+            mean = self.total / self.n_fast
+            scatter = self.products - np.multiply.outer(mean, self.total)
+            np.fill_diagonal(scatter, scatter.diagonal() * _unit_trace(scatter, self.n_fast, mean))
+            moments = moments.merge(Moments(self.dim, self.n_fast, float(self.n_fast), mean, scatter))
+        return UnitMoments(self.dim, self.n_rows, self.n_zero, moments)
+
+
+def _unit_trace(scatter: Array, n_rows: int, mean: Array) -> float:
+    """The factor that restores the exact trace: unit rows have squared length one, which rounding blurs."""
+    trace = float(np.trace(scatter))
+    exact = n_rows * (1.0 - float(mean @ mean))
+    return exact / trace if trace > 0.0 else 1.0
