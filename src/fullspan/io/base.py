@@ -15,6 +15,7 @@ __all__ = [
     "BLOCK_BYTES",
     "ArrayTable",
     "OpenOptions",
+    "StreamTable",
     "TableInfo",
     "block_rows_for",
     "float_rows",
@@ -196,6 +197,76 @@ class ArrayTable:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}: {self.n_rows} rows x {self.dim}, {self.dtype}>"
+
+
+class StreamTable:
+    """A table read from its start to its end: a compressed file, text, batches of columns, an iterator.
+
+    Parameters
+    ----------
+    name, dim, n_rows, dtype
+        As :class:`fullspan._typing.Table` says; `n_rows` None where only reading to the end can tell.
+    read
+        Function from a number of rows to an iterator of blocks of about that size, each with its `start`.
+    repeatable
+        Whether `read` may be called again.
+    itemsize
+        Bytes of one decoded number, which sets the default block.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        dim: int,
+        n_rows: int | None,
+        dtype: str,
+        read: Callable[[int], Iterator[Block]],
+        *,
+        repeatable: bool = True,
+        itemsize: int = 4,
+    ) -> None:
+        if dim < 1 or (n_rows is not None and n_rows < 1):
+            raise InputError(
+                f"A table needs at least one row and one dimension; got {n_rows} rows x {dim} in {name!r}."
+            )
+        self.name, self.dim, self.n_rows, self.dtype = name, dim, n_rows, dtype
+        self.repeatable, self.itemsize = repeatable, itemsize
+        self._read, self._was_read = read, False
+
+    def blocks(self, block_rows: int | None = None) -> Iterator[Block]:
+        """Yield the rows from the first to the last in blocks of at most `block_rows` (None: about 8 MiB)."""
+        if self._was_read and not self.repeatable:
+            raise InputError(
+                f"{self.name!r} needs to be read again, but its rows came from an iterator; got a second pass. "
+                "Pass an array, a file, or an object whose blocks() starts anew."
+            )
+        self._was_read = True
+        size = block_rows_for(self.dim, self.itemsize) if block_rows is None else block_rows
+        done = 0
+        for block in self._read(size):
+            if block.dim != self.dim:
+                raise InputError(f"{self.name!r} needs rows of {self.dim} numbers; got {block.dim} from row {done} on.")
+            done += len(block)
+            yield from _split(block, size)
+        self._check_count(done)
+
+    def _check_count(self, done: int) -> None:
+        if done == 0 or (self.n_rows is not None and done != self.n_rows):
+            raise FormatError(
+                f"{self.name!r} needs {self.n_rows or 'at least one'} rows; got {done}. "
+                "Is the file truncated or still being written?"
+            )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}: {self.n_rows or '?'} rows x {self.dim}, {self.dtype}>"
+
+
+def _split(block: Block, size: int) -> Iterator[Block]:
+    if len(block) <= size:
+        yield block
+        return
+    for start, stop in row_ranges(len(block), size):
+        yield block.take(slice(start, stop))
 
 
 def with_beside(table: ArrayTable, *, ids: Any = None, labels: Any = None, frequencies: Any = None) -> ArrayTable:
