@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Finding", "Reading"]
+__all__ = ["Finding", "Reading", "TableRecord"]
 
 
 @dataclass(frozen=True)
@@ -80,3 +80,59 @@ class Finding:
     table: str = ""
     group: str | None = None
     waived: str | None = None
+
+
+@dataclass(frozen=True)
+class TableRecord:
+    """All that was read from one table, as plain values.
+
+    Parameters
+    ----------
+    table, source, dtype
+        Name of the table, where it was read from, and the type it is stored in.
+    n_rows, dim
+        Rows read (all of them, also the excluded ones) and row length.
+    n_excluded
+        Rows with NaN or infinity: named in `hygiene`, left out of every reading.
+    passes
+        How many times the rows were read.
+    sample_rows
+        Rows in the sample that neighbors were searched in; 0 when none were.
+    error_groups
+        Groups of the block jackknife behind the standard errors; 0 when there was none.
+    readings
+        Measure name to :class:`Reading`, in the order of the catalog.
+    groups
+        Group name to its readings, when groups were asked for.
+    hygiene
+        Counts of damaged rows and columns, each ``{"count": int, "rows": [{"position": int, "id": ...}]}`` or
+        ``{"count": int, "columns": [int]}``: ``nan_rows``, ``inf_rows``, ``zero_rows``, ``constant_rows``,
+        ``denormal_rows``, ``saturated_rows``, ``constant_columns``, ``zero_columns``, ``non_finite_columns``;
+        ``duplicate_columns`` with ``groups``; ``duplicate_rows`` with ``exact``, ``n_distinct``, ``relative_error`` and
+        ``groups`` of ``{"size", "rows"}``; ``largest_entry`` with ``value``, ``position``, ``dimension``, ``id``.
+    profile
+        Curves behind the numbers: ``singular_values``, ``centered_singular_values``, ``null_singular_values`` (lists);
+        ``norm``, ``gini_index``, ``vector_entropy``, ``hoyer_sparsity`` with ``q``, ``values``, ``mean``, ``deviation``,
+        ``lowest`` and ``highest`` rows ``{"position", "id", "value"}``; ``dimension_shares`` ``[{"dimension", "share"}]``;
+        ``dimension_quantiles`` with ``q05``, ``median``, ``q95``; ``cosine`` with ``edges`` and ``counts``;
+        ``frequency`` with ``deciles`` ``[{"low", "high", "mean_norm", "count"}]`` and ``zero_count``;
+        ``neighbors`` with ``k`` and ``occurrences``; ``precision`` with ``eps`` and ``offset_over_spread``.
+        A key is missing when its source was not read.
+    notes
+        Plain sentences on how the numbers were had: samples, sketches, precision.
+    """
+
+    table: str
+    source: str
+    dtype: str
+    n_rows: int
+    dim: int
+    n_excluded: int = 0
+    passes: int = 1
+    sample_rows: int = 0
+    error_groups: int = 0
+    readings: dict[str, Reading] = field(default_factory=dict)
+    groups: dict[str, dict[str, Reading]] = field(default_factory=dict)
+    hygiene: dict[str, Any] = field(default_factory=dict)
+    profile: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ that the scatter keeps its digits; merging adds the usual correction for the dif
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -45,7 +46,8 @@ class Moments(Summary):
 
     Notes
     -----
-    Options of the recipe: ``weighted=True`` weights every row by its frequency (the table then needs frequencies).
+    Options of the recipe: ``weighted=True`` weights every row by its frequency (the table then needs frequencies);
+    ``rows_per_dim`` sets how many rows are multiplied at once (4·dim: a smaller chunk takes less memory and more time).
 
     Memory ``8·dim²`` bytes; time ``n·dim²`` multiply-adds in float64, one pass.
     """
@@ -149,13 +151,26 @@ def _root(scatter: Array) -> Array:
         return np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
 
 
+_local = threading.local()
+
+
+def scratch(dim: int, dtype: Any) -> Array:
+    """A ``(dim, dim)`` array of this thread to hold one product: valid until the next call."""
+    kept = getattr(_local, "scratch", {})
+    if (dim, dtype) not in kept:
+        kept = {key: array for key, array in kept.items() if key[0] == dim}  # one dim at a time stays in memory
+        kept[dim, dtype] = np.empty((dim, dim), dtype)
+        _local.scratch = kept
+    return kept[dim, dtype]
+
+
 class _Builder:
     """Gathers rows into chunks of a good size, and adds up their products."""
 
-    def __init__(self, dim: int, weighted: bool = False) -> None:
+    def __init__(self, dim: int, weighted: bool = False, rows_per_dim: int = _ROWS_PER_DIM) -> None:
         self.dim, self.weighted = dim, weighted
         self.n_rows, self.weight = 0, 0.0
-        self.capacity = max(_ROWS_PER_DIM * dim, min(_CHUNK_BYTES // (8 * max(dim, 1)), 8192))
+        self.capacity = max(rows_per_dim * dim, min(_CHUNK_BYTES // (8 * max(dim, 1)), 8192))
         self.filled = 0
         self.pilot: Array | None = None
         self.shift = False
@@ -204,7 +219,6 @@ class _Builder:
         self.roots = np.empty(self.capacity if self.weighted else 0)
         self.ones = np.ones(self.capacity)
         self.products = np.zeros((self.dim, self.dim))
-        self.scratch = np.empty((self.dim, self.dim))
 
     def _flush(self) -> None:
         if not self.filled or self.products is None:
@@ -212,7 +226,7 @@ class _Builder:
         chunk = self.buffer[: self.filled]
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             self.total += (self.roots if self.weighted else self.ones)[: self.filled] @ chunk
-            self.products += np.matmul(chunk.T, chunk, out=self.scratch)
+            self.products += np.matmul(chunk.T, chunk, out=scratch(self.dim, np.float64))
         self.filled = 0
 
     def _roots(self, block: Block) -> Array | None:

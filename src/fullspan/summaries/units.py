@@ -10,8 +10,8 @@ import numpy as np
 
 from fullspan._typing import Array, Block
 from fullspan.errors import UndefinedMeasureError
-from fullspan.summaries.base import Summary
-from fullspan.summaries.moments import Moments
+from fullspan.summaries.base import Summary, frozen
+from fullspan.summaries.moments import Moments, scratch
 
 __all__ = ["UnitMoments"]
 
@@ -107,21 +107,17 @@ _CHUNK_BYTES = 1 << 20
 
 
 class _Builder:
-    """Scales rows to length one in blocks; float32 products unless the rows are concentrated."""
+    """Scales rows to length one; products in float32 unless the rows are few, concentrated or of float64."""
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int, rows_per_dim: int = 4) -> None:
         self.dim, self.n_rows, self.n_zero = dim, 0, 0
         self.exact: bool | None = None
-        self.inner = Moments.accumulator(dim)
-        self.total = np.zeros(dim)
-        self.products = np.zeros((dim, dim))
-        self.n_fast = 0
-        self.capacity = max(4 * dim, min(_CHUNK_BYTES // (4 * max(dim, 1)), 8192))
-        self.filled = 0
+        self.inner = Moments.accumulator(dim, rows_per_dim=rows_per_dim)
+        self.capacity = max(rows_per_dim * dim, min(_CHUNK_BYTES // (4 * max(dim, 1)), 8192))
+        self.filled, self.n_fast = 0, 0
 
     def add(self, block: Block) -> None:
-        norms = block.norms
-        rows = block.rows
+        norms, rows = block.norms, block.rows
         alive = norms > 0.0
         if not alive.all():
             rows, norms = rows[alive], norms[alive]
@@ -131,18 +127,18 @@ class _Builder:
             return
         if self.exact is None:
             self._start(rows, norms)
-        (self._add_exact if self.exact else self._add_fast)(rows, norms)
+        ordinary = self.exact or bool(norms.min() > 1e-30 and norms.max() < 1e30)
+        (self._add_fast if ordinary and not self.exact else self._add_exact)(rows, norms)
 
     def _start(self, rows: Array, norms: Array) -> None:
         head = rows[:1024] / norms[:1024, None]
-        with np.errstate(under="ignore"):
-            concentrated = float(np.linalg.norm(head.mean(axis=0))) > _CONCENTRATED
-        small_or_large = bool(np.any((norms < 1e-30) | (norms > 1e30)))
-        self.exact = rows.dtype == np.float64 or concentrated or small_or_large or len(norms) < self.capacity
+        concentrated = float(np.linalg.norm(head.mean(axis=0))) > _CONCENTRATED
+        self.exact = rows.dtype == np.float64 or concentrated
         if not self.exact:
             self.buffer = np.empty((self.capacity, self.dim), dtype=np.float32)
-            self.ones = np.ones(self.capacity, dtype=np.float32)
-            self.scratch = np.empty((self.dim, self.dim), dtype=np.float32)
+            self.norms = np.empty(self.capacity)
+            self.total = np.zeros(self.dim)
+            self.products = np.zeros((self.dim, self.dim))
 
     def _add_exact(self, rows: Array, norms: Array) -> None:
         step = self.capacity
@@ -155,39 +151,37 @@ class _Builder:
             self.inner.add(Block(units))
 
     def _add_fast(self, rows: Array, norms: Array) -> None:
-        with np.errstate(over="ignore", divide="ignore"):
-            inverse = (1.0 / norms).astype(np.float32)
-        if not np.isfinite(inverse).all() or not inverse.all():
-            self._add_exact(rows, norms)
-            return
         done = 0
         while done < len(rows):
             take = min(self.capacity - self.filled, len(rows) - done)
-            np.multiply(
-                rows[done : done + take], inverse[done : done + take, None], out=self.buffer[self.filled : self.filled + take]
-            )
+            self.buffer[self.filled : self.filled + take] = rows[done : done + take]
+            self.norms[self.filled : self.filled + take] = norms[done : done + take]
             self.filled += take
             done += take
             if self.filled == self.capacity:
                 self._flush()
 
     def _flush(self) -> None:
-        if not self.filled:
-            return
         chunk = self.buffer[: self.filled]
-        self.total += self.ones[: self.filled] @ chunk
-        self.products += np.matmul(chunk.T, chunk, out=self.scratch)
+        chunk *= (1.0 / self.norms[: self.filled]).astype(np.float32)[:, None]
+        self.total += np.ones(self.filled, dtype=np.float32) @ chunk
+        self.products += np.matmul(chunk.T, chunk, out=scratch(self.dim, np.float32))
         self.n_fast += self.filled
         self.filled = 0
 
     def summary(self) -> UnitMoments:
-        self._flush()
+        if self.filled:
+            if self.n_fast:
+                self._flush()
+            else:  # a small table costs nothing more when taken exactly
+                self._add_exact(self.buffer[: self.filled], self.norms[: self.filled])
+                self.filled = 0
         moments = self.inner.summary()
         if self.n_fast:
             mean = self.total / self.n_fast
             scatter = self.products - np.multiply.outer(mean, self.total)
             np.fill_diagonal(scatter, scatter.diagonal() * _unit_trace(scatter, self.n_fast, mean))
-            moments = moments.merge(Moments(self.dim, self.n_fast, float(self.n_fast), mean, scatter))
+            moments = moments.merge(Moments(self.dim, self.n_fast, float(self.n_fast), frozen(mean), frozen(scatter)))
         return UnitMoments(self.dim, self.n_rows, self.n_zero, moments)
 
 
