@@ -26,6 +26,8 @@ class UnitMoments(Summary):
         Row length and number of rows added, zero rows included.
     n_zero
         Number of zero rows.
+    norm_total
+        Sum of the Euclidean norms of the rows.
     moments
         :class:`Moments` of the unit rows.
 
@@ -39,6 +41,7 @@ class UnitMoments(Summary):
     dim: int
     n_rows: int
     n_zero: int
+    norm_total: float
     moments: Moments
 
     @classmethod
@@ -48,8 +51,19 @@ class UnitMoments(Summary):
     def merge(self, other: UnitMoments) -> UnitMoments:
         self._check_mergeable(other)
         return UnitMoments(
-            self.dim, self.n_rows + other.n_rows, self.n_zero + other.n_zero, self.moments.merge(other.moments)
+            self.dim,
+            self.n_rows + other.n_rows,
+            self.n_zero + other.n_zero,
+            self.norm_total + other.norm_total,
+            self.moments.merge(other.moments),
         )
+
+    @property
+    def mean_norm(self) -> float:
+        """Average Euclidean norm of the rows, zero rows included."""
+        if not self.n_rows:
+            raise UndefinedMeasureError("A mean norm needs at least one row; got none.")
+        return self.norm_total / self.n_rows
 
     @property
     def n_units(self) -> int:
@@ -114,7 +128,7 @@ class _Builder:
         self.exact: bool | None = None
         self.inner = Moments.accumulator(dim, rows_per_dim=rows_per_dim)
         self.capacity = max(rows_per_dim * dim, min(_CHUNK_BYTES // (4 * max(dim, 1)), 8192))
-        self.filled, self.n_fast = 0, 0
+        self.filled, self.n_fast, self.norm_total = 0, 0, 0.0
 
     def add(self, block: Block) -> None:
         norms, rows = block.norms, block.rows
@@ -122,6 +136,7 @@ class _Builder:
         if not alive.all():
             rows, norms = rows[alive], norms[alive]
         self.n_rows += len(block)
+        self.norm_total += float(norms.sum())
         self.n_zero += len(block) - len(norms)
         if not len(norms):
             return
@@ -182,7 +197,7 @@ class _Builder:
             scatter = self.products - np.multiply.outer(mean, self.total)
             np.fill_diagonal(scatter, scatter.diagonal() * _unit_trace(scatter, self.n_fast, mean))
             moments = moments.merge(Moments(self.dim, self.n_fast, float(self.n_fast), frozen(mean), frozen(scatter)))
-        return UnitMoments(self.dim, self.n_rows, self.n_zero, moments)
+        return UnitMoments(self.dim, self.n_rows, self.n_zero, self.norm_total, moments)
 
 
 def _unit_trace(scatter: Array, n_rows: int, mean: Array) -> float:
