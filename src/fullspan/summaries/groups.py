@@ -12,7 +12,7 @@ from fullspan._typing import Array, Block
 from fullspan.errors import InputError
 from fullspan.summaries.base import Plan, Summaries, Summary
 
-__all__ = ["Grouped", "frequency_band"]
+__all__ = ["Grouped", "Stripes", "frequency_band"]
 
 _MOST_GROUPS = 1000
 
@@ -47,7 +47,7 @@ class Grouped(Summary):
 
     @classmethod
     def accumulator(cls, dim: int, **options: Any) -> _Builder:
-        return _Builder(dim, **options)
+        return _Builder(cls, dim, **options)
 
     def merge(self, other: Grouped) -> Grouped:
         self._check_mergeable(other)
@@ -56,7 +56,7 @@ class Grouped(Summary):
         parts = dict(self.parts)
         for key, part in other.parts.items():
             parts[key] = parts[key].merge(part) if key in parts else part
-        return Grouped(self.dim, self.n_rows + other.n_rows, self.plan, self.by, _ordered(parts))
+        return type(self)(self.dim, self.n_rows + other.n_rows, self.plan, self.by, _ordered(parts))
 
     @property
     def total(self) -> Summaries:
@@ -104,7 +104,8 @@ def _labels(block: Block) -> Array:
 
 
 class _Builder:
-    def __init__(self, dim: int, plan: Any, by: int | str | Callable[[Block], Array]) -> None:
+    def __init__(self, kind: type[Grouped], dim: int, plan: Any, by: int | str | Callable[[Block], Array]) -> None:
+        self.kind = kind
         self.dim, self.plan, self.by = dim, Plan.of(plan), by
         self.n_rows = 0
         self.groups: dict[Hashable, dict[Any, Any]] = {}
@@ -158,4 +159,8 @@ class _Builder:
             key: Summaries({kind: builder.summary() for kind, builder in builders.items()})
             for key, builders in self.groups.items()
         }
-        return Grouped(self.dim, self.n_rows, self.plan, self.by, _ordered(parts))
+        return self.kind(self.dim, self.n_rows, self.plan, self.by, _ordered(parts))
+
+
+class Stripes(Grouped):
+    """The groups of a block jackknife: row i in group ``i mod by``. Stands in a plan beside a :class:`Grouped`."""

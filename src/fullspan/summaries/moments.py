@@ -18,7 +18,7 @@ from fullspan._typing import Array, Block
 from fullspan.errors import InputError, UndefinedMeasureError
 from fullspan.summaries.base import Summary, frozen
 
-__all__ = ["Moments"]
+__all__ = ["Moments", "WeightedMoments", "scratch"]
 
 #: Rows whose common offset stays below this many deviations lose fewer than three of sixteen digits unshifted.
 _OFFSET_WORTH_SHIFTING = 4.0
@@ -61,7 +61,7 @@ class Moments(Summary):
 
     @classmethod
     def accumulator(cls, dim: int, **options: Any) -> _Builder:
-        return _Builder(dim, **options)
+        return _Builder(cls, dim, **options)
 
     def merge(self, other: Moments) -> Moments:
         self._check_mergeable(other)
@@ -77,7 +77,7 @@ class Moments(Summary):
             mean = self.mean + gap * (other.weight / weight)
             scatter = self.scatter + other.scatter
             scatter += np.multiply.outer(gap * (self.weight * other.weight / weight), gap)
-        return Moments(self.dim, self.n_rows + other.n_rows, weight, frozen(mean), frozen(scatter), self.weighted)
+        return type(self)(self.dim, self.n_rows + other.n_rows, weight, frozen(mean), frozen(scatter), self.weighted)
 
     @cached_property
     def covariance(self) -> Array:
@@ -151,6 +151,14 @@ def _root(scatter: Array) -> Array:
         return np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
 
 
+class WeightedMoments(Moments):
+    """Moments of rows weighted by their frequencies: stands in a plan beside the unweighted ones."""
+
+    @classmethod
+    def accumulator(cls, dim: int, **options: Any) -> _Builder:
+        return _Builder(cls, dim, weighted=True, **options)
+
+
 _local = threading.local()
 
 
@@ -167,8 +175,10 @@ def scratch(dim: int, dtype: Any) -> Array:
 class _Builder:
     """Gathers rows into chunks of a good size, and adds up their products."""
 
-    def __init__(self, dim: int, weighted: bool = False, rows_per_dim: int = _ROWS_PER_DIM) -> None:
-        self.dim, self.weighted = dim, weighted
+    def __init__(
+        self, kind: type[Moments], dim: int, weighted: bool = False, rows_per_dim: int = _ROWS_PER_DIM
+    ) -> None:
+        self.kind, self.dim, self.weighted = kind, dim, weighted
         self.n_rows, self.weight = 0, 0.0
         self.capacity = max(rows_per_dim * dim, min(_CHUNK_BYTES // (8 * max(dim, 1)), 8192))
         self.filled = 0
@@ -207,7 +217,7 @@ class _Builder:
         if weight > 0.0:
             mean = mean + self.total / weight
             scatter -= np.multiply.outer(self.total / weight, self.total)
-        return Moments(self.dim, self.n_rows, weight, frozen(mean), frozen(scatter), self.weighted)
+        return self.kind(self.dim, self.n_rows, weight, frozen(mean), frozen(scatter), self.weighted)
 
     def _start(self, rows: Array) -> None:
         head = np.asarray(rows[:1024], dtype=np.float64)

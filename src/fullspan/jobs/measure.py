@@ -1,0 +1,322 @@
+"""Measure tables: open, fold, read the measures, diagnose."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+import fullspan
+from fullspan.diagnose import diagnose
+from fullspan.diagnose.thresholds import Thresholds
+from fullspan.errors import InputError, UndefinedMeasureError
+from fullspan.io.formats import open_tables
+from fullspan.jobs import passes
+from fullspan.jobs.passes import Needs, Settings
+from fullspan.jobs.profile import hygiene_of, notes_of, profile_of
+from fullspan.jobs.results import Report, TableReport
+from fullspan.measures import catalog
+from fullspan.measures.evidence import Evidence
+from fullspan.store.records import Reading, TableRecord
+from fullspan.summaries.extremes import Extremes
+from fullspan.summaries.groups import Grouped
+from fullspan.summaries.moments import Moments
+from fullspan.summaries.rows import RowProfile
+from fullspan.summaries.units import UnitMoments
+
+__all__ = ["measure"]
+
+#: Catalog entries that a standard error over rows comes with, and the row measure it is the mean of.
+_MEANS_OF_ROWS = {
+    "gini_index": "gini_index",
+    "vector_entropy": "vector_entropy",
+    "hoyer_sparsity": "hoyer_sparsity",
+    "mean_norm": "norm",
+}
+_FROM_SAMPLE = {"sample", "neighbors"}
+
+
+def measure(
+    source: Any,
+    *,
+    measures: Iterable[str] | None = None,
+    table: str | Iterable[str] | None = None,
+    column: str | None = None,
+    ids: Any = None,
+    labels: Any = None,
+    frequencies: Any = None,
+    dtype: Any = None,
+    by: str | None = None,
+    sample: int = 4096,
+    neighbors: bool = True,
+    standard_errors: bool = True,
+    hygiene: bool | None = None,
+    thresholds: Any = None,
+    seed: int = 0,
+    block_rows: int | None = None,
+    progress: Callable[[str, str, int, int | None], None] | None = None,
+) -> Report:
+    """Measure one or more embedding tables, and say what is wrong with them.
+
+    Parameters
+    ----------
+    source
+        A path of any format of :func:`fullspan.open_table`, an array or torch tensor of shape ``(n_rows, dim)``, an
+        ``nn.Embedding``, a module or a mapping of names to arrays (its embedding tables), or an iterator of blocks.
+    measures
+        Names from ``fullspan measures``; None takes the default set and the hygiene of the table.
+    table
+        Name or glob of the tables to take from a checkpoint; None takes those that look like embeddings.
+    column, ids, labels, frequencies, dtype
+        Where the vectors are and what lies beside them: see :func:`fullspan.open_table`.
+    by
+        ``"label"``, ``"frequency"`` (powers of ten), or the name of a column: measure each group as well, same pass.
+    sample
+        Rows in the seeded sample that neighbors are searched in.
+    neighbors
+        False leaves out what needs neighbors.
+    standard_errors
+        False leaves out the block jackknife (faster at large dims).
+    hygiene
+        Whether to look for damaged and duplicate rows and columns; None does so with the default measures.
+    thresholds
+        A :class:`~fullspan.diagnose.thresholds.Thresholds`, or the path of a ``fullspan.toml``.
+    seed
+        Seed of the sample.
+    block_rows
+        Rows read at once.
+    progress
+        Called with table name, phase, rows done and rows in all (None when unknown).
+
+    Returns
+    -------
+    Report
+        ``report["information_abundance"].value``, ``report.findings``, ``report.to_dict()``, ``report.to_text()``.
+
+    Raises
+    ------
+    UnknownNameError
+        If a measure or table has no such name.
+    InputError, FormatError, MissingFileError
+        If the input cannot be read.
+    NothingEvaluatedError
+        If a table has no rows.
+
+    Notes
+    -----
+    One pass over the rows; a second one when a measure needs eigenvectors first (:func:`~fullspan.isotropy`), or when
+    the smallest singular values are too small to be had from squares. The report says how many were made.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fullspan as fs
+    >>> report = fs.measure(np.eye(4), measures=["information_abundance"])
+    >>> round(report["information_abundance"].value, 6)
+    4.0
+    """
+    names = _names(measures)
+    whole = measures is None if hygiene is None else hygiene
+    if by is not None and by not in ("label", "frequency") and labels is None:
+        labels, by = by, "label"
+    elif by is not None and by not in ("label", "frequency"):
+        by = "label"
+    opened = open_tables(source, table=table, column=column, ids=ids, labels=labels, frequencies=frequencies, dtype=dtype)
+    settings = Settings(sample, neighbors, standard_errors, by, seed, block_rows)
+    limits = thresholds if isinstance(thresholds, Thresholds) else Thresholds.load(thresholds)
+    reports = {}
+    for each in opened:
+        told = None if progress is None else _told(progress, each)
+        mine = Settings(sample, neighbors, standard_errors, by, seed, block_rows, told) if told else settings
+        record = measure_table(each, names, mine, hygiene=whole, explicit=measures is not None)
+        key = _fresh_key(each.name, reports)
+        reports[key] = TableReport(record, diagnose(record, limits))
+    return Report(reports, _provenance(source, names, settings))
+
+
+def measure_table(table: Any, names: list[str], settings: Settings, *, hygiene: bool, explicit: bool) -> TableRecord:
+    """Measure one open table: the passes, then the catalog."""
+    entries = [catalog.get(name) for name in names]
+    if not settings.neighbors:
+        entries = [entry for entry in entries if not _FROM_SAMPLE & set(entry.needs)]
+    known = getattr(table, "has_frequencies", None)
+    if not explicit and known is False:
+        entries = [e for e in entries if not {"frequency", "weighted_singular_values"} & set(e.needs)]
+    needs = Needs.of((need for entry in entries for need in entry.needs), hygiene)
+    made, stripes = passes.first_pass(table, needs, settings)
+    evidence = passes.evidence_of(table, made, needs, settings)
+    evidence, grouped, offsets, more = passes.second_pass(table, evidence, needs, stripes, settings)
+    left_out = passes.jackknife(evidence, made, grouped, offsets, needs)
+    readings = {entry.name: _reading(entry, evidence, left_out, table.name) for entry in entries}
+    if not explicit:
+        readings = {name: reading for name, reading in readings.items() if not _for_lack_of_frequencies(name, reading)}
+    groups = _group_readings(made, evidence, entries, table.name) if Grouped in made else {}
+    extremes = made[Extremes] if Extremes in made else None
+    n_rows = extremes.n_rows if extremes is not None else evidence.n_rows
+    return TableRecord(
+        table=table.name,
+        source=str(getattr(table, "source", "")),
+        dtype=table.dtype,
+        n_rows=n_rows,
+        dim=table.dim,
+        n_excluded=n_rows - evidence.n_rows,
+        passes=1 + more,
+        sample_rows=0 if evidence.sample_rows is None else len(evidence.sample_rows),
+        error_groups=len(left_out),
+        readings=readings,
+        groups=groups,
+        hygiene=hygiene_of(made),
+        profile=profile_of(made, evidence),
+        notes=notes_of(made, evidence, table),
+    )
+
+
+def _names(measures: Iterable[str] | None) -> list[str]:
+    if measures is None:
+        return [entry.name for entry in catalog.CATALOG.values() if entry.default]
+    if isinstance(measures, str):
+        measures = [part.strip() for part in measures.split(",") if part.strip()]
+    names = list(dict.fromkeys(catalog.get(name).name for name in measures))
+    if not names:
+        raise InputError("measure needs at least one measure; got an empty list. `fullspan measures` lists all of them.")
+    unreadable = [name for name in names if catalog.get(name).read is None]
+    if unreadable:
+        raise InputError(
+            f"{unreadable[0]} needs more than one table, so measure cannot take it. Call fullspan.{unreadable[0]}, "
+            "or compare two tables with `fullspan drift`."
+        )
+    return names
+
+
+def _reading(entry: Any, evidence: Evidence, left_out: list[Evidence], table: str, group: str | None = None) -> Reading:
+    """One measure with its standard error and its null; undefined measures carry the reason."""
+    try:
+        with np.errstate(all="ignore"):
+            value = float(entry.read(evidence))
+    except UndefinedMeasureError as error:
+        return Reading(entry.name, None, why=str(error), table=table, group=group)
+    if not np.isfinite(value):
+        return Reading(entry.name, None, why=f"{entry.name} is not finite on this table.", table=table, group=group)
+    error, method = _standard_error(entry, evidence, left_out)
+    null, deviation = _null(entry, evidence)
+    return Reading(
+        entry.name,
+        value,
+        standard_error=error,
+        null=null,
+        null_deviation=deviation,
+        below_resolution=_below_resolution(entry, evidence, value),
+        table=table,
+        group=group,
+        error_method=method,
+        detail=_detail(entry, evidence),
+    )
+
+
+def _standard_error(entry: Any, evidence: Evidence, left_out: list[Evidence]) -> tuple[float | None, str | None]:
+    if entry.name in _MEANS_OF_ROWS:
+        if evidence.row_profile is not None:
+            spread = evidence.rows.distribution(_MEANS_OF_ROWS[entry.name])
+            return (spread.standard_error, "deviation over rows") if spread.count > 1 else (None, None)
+    if entry.standard_error is not None:
+        try:
+            return float(entry.standard_error(evidence)), "formula"
+        except UndefinedMeasureError:
+            return None, None
+    if _FROM_SAMPLE & set(entry.needs) or not left_out:
+        return None, None
+    values = []
+    for rest in left_out:
+        try:
+            with np.errstate(all="ignore"):
+                values.append(float(entry.read(rest)))
+        except UndefinedMeasureError:
+            return None, None
+    spread = np.asarray(values)
+    if not np.isfinite(spread).all():
+        return None, None
+    error = np.sqrt((len(spread) - 1) / len(spread) * np.sum((spread - spread.mean()) ** 2))
+    return float(error), f"block jackknife, {len(spread)} groups"
+
+
+def _null(entry: Any, evidence: Evidence) -> tuple[float | None, float | None]:
+    if entry.null is None:
+        return None, None
+    try:
+        rows = len(evidence.sample) if _FROM_SAMPLE & set(entry.needs) else evidence.n_rows
+        null = entry.null_for(rows, evidence)
+    except UndefinedMeasureError:
+        return None, None
+    return (float(null.value), float(null.deviation)) if null is not None else (None, None)
+
+
+def _below_resolution(entry: Any, evidence: Evidence, value: float) -> bool:
+    check = getattr(entry, "below_resolution", None)
+    return bool(check(evidence, value)) if check is not None else False
+
+
+def _detail(entry: Any, evidence: Evidence) -> dict[str, Any]:
+    if _FROM_SAMPLE & set(entry.needs):
+        return {"sample_rows": len(evidence.sample)}
+    return {}
+
+
+def _for_lack_of_frequencies(name: str, reading: Reading) -> bool:
+    return reading.value is None and bool({"frequency", "weighted_singular_values"} & set(catalog.get(name).needs))
+
+
+def _group_readings(made: Any, whole: Evidence, entries: list[Any], table: str) -> dict[str, dict[str, Reading]]:
+    readings: dict[str, dict[str, Reading]] = {}
+    for key, part in made[Grouped].parts.items():
+        moments = part[Moments] if Moments in part else None
+        rest = Evidence(
+            n_rows=next(iter(part.values())).n_rows,
+            dim=whole.dim,
+            dtype=whole.dtype,
+            moments=moments,
+            spectrum=moments,
+            unit_moments=part[UnitMoments] if UnitMoments in part else None,
+            row_profile=part[RowProfile] if RowProfile in part else None,
+        )
+        name = _group_name(made[Grouped].by, key)
+        readings[name] = {
+            entry.name: reading
+            for entry in entries
+            if (reading := _reading(entry, rest, [], table, name)).value is not None
+        }
+    return readings
+
+
+def _group_name(by: Any, key: Any) -> str:
+    if by != "frequency":
+        return str(key)
+    return "frequency 0" if key == -1000 else f"frequency 1e{key} to 1e{key + 1}"
+
+
+def _fresh_key(name: str, taken: dict[str, Any]) -> str:
+    key, number = name, 2
+    while key in taken:
+        key, number = f"{name} ({number})", number + 1
+    return key
+
+
+def _told(progress: Callable[..., None], table: Any) -> Callable[[str, int], None]:
+    return lambda phase, done: progress(table.name, phase, done, table.n_rows)
+
+
+def _provenance(source: Any, names: list[str], settings: Settings) -> dict[str, Any]:
+    return {
+        "fullspan": fullspan.__version__,
+        "numpy": np.__version__,
+        "python": sys.version.split()[0],
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "source": str(source) if isinstance(source, (str, bytes)) or hasattr(source, "__fspath__") else type(source).__name__,
+        "measures": names,
+        "sample": settings.sample,
+        "seed": settings.seed,
+    }
+
+

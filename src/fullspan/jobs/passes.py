@@ -1,0 +1,224 @@
+"""Which summaries a set of measures needs, and the passes that make them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fullspan._typing import Array
+from fullspan.errors import InputError
+from fullspan.measures.evidence import FIRST_PASS, SECOND_PASS, Evidence, LogZ
+from fullspan.summaries.base import Plan, Summaries
+from fullspan.summaries.duplicates import Duplicates
+from fullspan.summaries.extremes import Extremes
+from fullspan.summaries.fold import fold
+from fullspan.summaries.frequency import FrequencyProfile
+from fullspan.summaries.groups import Grouped, Stripes
+from fullspan.summaries.moments import Moments, WeightedMoments
+from fullspan.summaries.partition import Partition
+from fullspan.summaries.quantiles import Quantiles
+from fullspan.summaries.reservoir import Reservoir
+from fullspan.summaries.rows import RowProfile
+from fullspan.summaries.triangle import Triangle
+from fullspan.summaries.units import UnitMoments
+
+__all__ = ["Needs", "Settings", "evidence_of", "first_pass", "jackknife", "second_pass"]
+
+#: Memory that the group summaries of the jackknife may take.
+_JACKKNIFE_BYTES = 512 << 20
+_MOST_STRIPES = 20
+_FEWEST_STRIPES = 4
+#: Below this share of the largest singular value, squares have lost too many digits: the triangle is read instead.
+_SQUARES_RESOLVE = {"float64": 3e-3}
+_SQUARES_RESOLVE_OTHERS = 1e-5
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the caller of `measure` chose, beyond the measures themselves."""
+
+    sample: int = 4096
+    neighbors: bool = True
+    standard_errors: bool = True
+    by: str | None = None
+    seed: int = 0
+    block_rows: int | None = None
+    progress: Callable[[str, int], None] | None = None
+
+
+@dataclass(frozen=True)
+class Needs:
+    """The kinds of summaries to be made: ``spectrum``, ``units``, ``rows``, ``weighted``, ``frequency``, ``sample``."""
+
+    kinds: frozenset[str]
+    second: frozenset[str]
+    hygiene: bool
+
+    @classmethod
+    def of(cls, needed: Iterable[str], hygiene: bool) -> Needs:
+        attributes = set(needed) - {"n_rows", "dim", "dtype"}
+        unknown = attributes - FIRST_PASS.keys() - SECOND_PASS.keys()
+        if unknown:
+            raise InputError(f"A catalog entry needs attributes of Evidence; got {sorted(unknown)}.")
+        second = frozenset(attributes & SECOND_PASS.keys())
+        kinds = {FIRST_PASS[each] for each in attributes - second} | {SECOND_PASS[each] for each in second}
+        return cls(frozenset(kinds), second, hygiene)
+
+
+def stripes_for(dim: int, n_rows: int | None, settings: Settings) -> int:
+    """How many jackknife groups fit in memory; 0 for none."""
+    if not settings.standard_errors:
+        return 0
+    most = _JACKKNIFE_BYTES // (28 * dim * dim)
+    count = min(_MOST_STRIPES, most, n_rows if n_rows is not None else _MOST_STRIPES)
+    return count if count >= _FEWEST_STRIPES else 0
+
+
+def first_pass(table: Any, needs: Needs, settings: Settings) -> tuple[Summaries, int]:
+    """The summaries of the first pass, and the number of jackknife groups among them."""
+    stripes = stripes_for(table.dim, table.n_rows, settings)
+    doubled = [kind for name, kind in (("spectrum", Moments), ("units", UnitMoments)) if name in needs.kinds]
+    rows_per_dim = 4 if table.dim <= 256 or not stripes else 1
+    plan = Plan.of(())
+    inner = Plan.of([kind.with_options(rows_per_dim=rows_per_dim) for kind in doubled])
+    if doubled and stripes:
+        plan = plan | Stripes.with_options(plan=inner, by=stripes)
+    else:
+        plan = plan | inner
+        stripes = 0
+    if "rows" in needs.kinds:
+        plan = plan | RowProfile
+    if "weighted" in needs.kinds:
+        plan = plan | WeightedMoments
+    if "frequency" in needs.kinds:
+        plan = plan | FrequencyProfile
+    if "sample" in needs.kinds:
+        plan = plan | Reservoir.with_options(size=settings.sample, seed=settings.seed)
+    if "spectrum" in needs.kinds and not table.repeatable and table.dtype == "float64":
+        plan = plan | Triangle
+    if needs.hygiene:
+        plan = plan | Extremes.with_options(stored_dtype=table.dtype) | Duplicates | Quantiles
+    if settings.by is not None:
+        grouped = [*doubled, *([RowProfile] if "rows" in needs.kinds else [])]
+        plan = plan | Grouped.with_options(plan=Plan.of(grouped), by=settings.by)
+    made = _fold(table, plan, settings, "reading")
+    return made, stripes
+
+
+def _fold(table: Any, plan: Plan, settings: Settings, phase: str) -> Summaries:
+    told = settings.progress
+    progress = None if told is None else (lambda done: told(phase, done))
+    return fold(table, plan, block_rows=settings.block_rows, progress=progress)
+
+
+def evidence_of(table: Any, made: Summaries, needs: Needs, settings: Settings) -> Evidence:
+    """What the first pass gives to the measures."""
+    total = made[Stripes].total if Stripes in made else made
+    moments = total[Moments] if Moments in total else None
+    sample = made[Reservoir].rows if Reservoir in made else None
+    counted = moments or (total[UnitMoments] if UnitMoments in total else None) or next(iter(total.values()))
+    return Evidence(
+        n_rows=counted.n_rows,
+        dim=table.dim,
+        dtype=table.dtype,
+        moments=moments,
+        spectrum=made[Triangle] if Triangle in made else moments,
+        weighted=made[WeightedMoments] if WeightedMoments in made else None,
+        unit_moments=total[UnitMoments] if UnitMoments in total else None,
+        row_profile=made[RowProfile] if RowProfile in made else None,
+        frequency_profile=made[FrequencyProfile] if FrequencyProfile in made else None,
+        sample_rows=sample if settings.neighbors or "sample" in needs.kinds else None,
+    )
+
+
+def needs_triangle(evidence: Evidence) -> bool:
+    """Whether the smallest singular values are too small for a spectrum from squares."""
+    if evidence.moments is None or evidence.spectrum is not evidence.moments or evidence.n_rows < 2:
+        return False
+    smallest = _SQUARES_RESOLVE.get(evidence.dtype, _SQUARES_RESOLVE_OTHERS)
+    ranks = min(evidence.n_rows - 1, evidence.dim)
+    values = evidence.moments.centered_singular_values_full[:ranks]
+    everything = evidence.singular_values
+    worth = evidence.n_rows * evidence.dim**2 < 2e11
+    return bool(worth and len(values) and min(values[-1] / max(values[0], 1e-300), everything[-1] / max(everything[0], 1e-300)) < smallest)
+
+
+def second_pass(
+    table: Any, evidence: Evidence, needs: Needs, stripes: int, settings: Settings
+) -> tuple[Evidence, Grouped | None, Array | None, int]:
+    """Read the rows again for what needs eigenvectors, or a spectrum without squares.
+
+    Returns the evidence, the grouped partition sums and their shifts for the jackknife, and the passes made (0 or 1).
+    """
+    triangle = "spectrum" in needs.kinds and table.repeatable and needs_triangle(evidence)
+    directions, offsets = _directions(evidence, needs) if table.repeatable else (None, None)
+    plan = Plan.of(())
+    if triangle:
+        plan = plan | Triangle
+    if directions is not None:
+        plan = plan | Stripes.with_options(plan=Plan.of(Partition.with_options(directions=directions)), by=max(stripes, 1))
+    if not plan.recipes:
+        return evidence, None, None, 0
+    made = _fold(table, plan, settings, "second pass")
+    if triangle:
+        evidence = evidence.but(spectrum=made[Triangle])
+    grouped = made[Stripes] if directions is not None else None
+    if grouped is not None:
+        evidence = with_log_z(evidence, grouped.total[Partition], offsets, needs)
+    return evidence, grouped, offsets, 1
+
+
+def _directions(evidence: Evidence, needs: Needs) -> tuple[Array | None, Array | None]:
+    """Eigenvectors as columns, of the table and of the centered table, and the shift of each projection."""
+    if not needs.second or evidence.moments is None:
+        return None, None
+    columns, shifts = [], []
+    if "partition" in needs.second:
+        columns.append(np.linalg.eigh(evidence.moments.gram)[1])
+        shifts.append(np.zeros(evidence.dim))
+    if "centered_partition" in needs.second:
+        columns.append(np.linalg.eigh(evidence.moments.scatter)[1])
+        shifts.append(evidence.moments.mean @ columns[-1])
+    return np.hstack(columns), np.concatenate(shifts)
+
+
+def with_log_z(evidence: Evidence, sums: Any, offsets: Any, needs: Needs) -> Evidence:
+    """Hand the partition sums to the measures: the part of the table, and that of the centered table."""
+    parts, start = {}, 0
+    for name in ("partition", "centered_partition"):
+        if name in needs.second:
+            some = slice(start, start + evidence.dim)
+            # exp(c·(e - mean)) is exp(c·e) times a constant of the direction
+            parts[name] = LogZ(sums.log_z_positive[some] - offsets[some], sums.log_z_negative[some] + offsets[some])
+            start += evidence.dim
+    return evidence.but(log_z=parts.get("partition"), centered_log_z=parts.get("centered_partition"))
+
+
+def jackknife(
+    evidence: Evidence, made: Summaries, grouped: Grouped | None, offsets: Array | None, needs: Needs
+) -> list[Evidence]:
+    """The evidence of the table without each group in turn."""
+    if Stripes not in made:
+        return []
+    sums = {} if grouped is None else {key: part[Partition] for key, part in grouped.without()}
+    left = []
+    for key, part in made[Stripes].without():
+        moments = part[Moments] if Moments in part else None
+        units = part[UnitMoments] if UnitMoments in part else None
+        rest = evidence.but(
+            n_rows=(moments or units).n_rows,
+            moments=moments,
+            spectrum=moments,
+            unit_moments=units,
+            row_profile=None,
+            weighted=None,
+            frequency_profile=None,
+            sample_rows=None,
+            log_z=None,
+            centered_log_z=None,
+        )
+        left.append(with_log_z(rest, sums[key], offsets, needs) if key in sums else rest)
+    return left
