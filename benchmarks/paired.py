@@ -61,7 +61,9 @@ def one_thread() -> None:
     """Start this program again with one BLAS thread and the kernels that fit the processor, unless it already is so."""
     wanted = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}
     slowing = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
-    if all(os.environ.get(name) == value for name, value in wanted.items()) and not any(n in os.environ for n in slowing):
+    if all(os.environ.get(name) == value for name, value in wanted.items()) and not any(
+        n in os.environ for n in slowing
+    ):
         return
     environment = {name: value for name, value in os.environ.items() if name not in slowing} | wanted
     sys.exit(subprocess.run([sys.executable, *sys.orig_argv[1:]], env=environment, check=False).returncode)

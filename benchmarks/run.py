@@ -54,9 +54,7 @@ def pairs() -> Iterator[Pair]:
             at_most=bound,
             units=len(table),
         )
-    yield Pair(
-        "import fullspan / import numpy", lambda: _import("fullspan"), lambda: _import("numpy"), at_most=1.3
-    )
+    yield Pair("import fullspan / import numpy", lambda: _import("fullspan"), lambda: _import("numpy"), at_most=1.3)
 
 
 def _import(module: str) -> None:
@@ -69,7 +67,12 @@ def overhead() -> Result:
     import fullspan as fs
 
     table = np.eye(2, 16, dtype=np.float32)
-    pair = Pair("a call of measure on 2 x 16", lambda: [fs.measure(table, measures=FOUR, standard_errors=False) for _ in range(50)], lambda: None, at_least=0)
+    pair = Pair(
+        "a call of measure on 2 x 16",
+        lambda: [fs.measure(table, measures=FOUR, standard_errors=False) for _ in range(50)],
+        lambda: None,
+        at_least=0,
+    )
     result = run(pair)
     milliseconds = result.ours / 1e3 / 50
     return Result("overhead of a call (ms)", milliseconds, 1.0, milliseconds, "<= 1 ms", milliseconds <= 1.0)
@@ -99,7 +102,14 @@ def million_rows(folder: Path) -> list[Result]:
     mapped = MILLION[0] * MILLION[1] * 4 / 2**20
     return [
         Result("report of 1,000,000 x 128 from disk (CPU s)", seconds, 4.0, seconds, "<= 4 s", seconds <= 4.0),
-        Result("  its peak memory, page cache taken off (MiB)", peak - mapped, 350.0, peak, "<= 350 MiB", peak - mapped <= 350),
+        Result(
+            "  its peak memory, page cache taken off (MiB)",
+            peak - mapped,
+            350.0,
+            peak,
+            "<= 350 MiB",
+            peak - mapped <= 350,
+        ),
     ]
 
 
@@ -111,7 +121,9 @@ def main() -> int:
     chosen = parser.parse_args()
     one_thread()
     wanted = lambda name: not chosen.names or any(part in name for part in chosen.names)  # noqa: E731
-    print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}; one thread, CPU time")
+    print(
+        f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}; one thread, CPU time"
+    )
     print(f"     {'':<44} {'ours':>10} {'baseline':>10} {'ratio':>9}  bound     (microseconds a row, or as said)")
     results = []
     for pair in pairs():

@@ -124,7 +124,9 @@ def measure(
         labels, by = by, "label"
     elif by is not None and by not in ("label", "frequency"):
         by = "label"
-    opened = open_tables(source, table=table, column=column, ids=ids, labels=labels, frequencies=frequencies, dtype=dtype)
+    opened = open_tables(
+        source, table=table, column=column, ids=ids, labels=labels, frequencies=frequencies, dtype=dtype
+    )
     settings = Settings(sample, neighbors, standard_errors, by, seed, block_rows)
     limits = thresholds if isinstance(thresholds, Thresholds) else Thresholds.load(thresholds)
     reports = {}
@@ -181,7 +183,9 @@ def _names(measures: Iterable[str] | None) -> list[str]:
         measures = [part.strip() for part in measures.split(",") if part.strip()]
     names = list(dict.fromkeys(catalog.get(name).name for name in measures))
     if not names:
-        raise InputError("measure needs at least one measure; got an empty list. `fullspan measures` lists all of them.")
+        raise InputError(
+            "measure needs at least one measure; got an empty list. `fullspan measures` lists all of them."
+        )
     unreadable = [name for name in names if catalog.get(name).read is None]
     if unreadable:
         raise InputError(
@@ -313,10 +317,10 @@ def _provenance(source: Any, names: list[str], settings: Settings) -> dict[str, 
         "numpy": np.__version__,
         "python": sys.version.split()[0],
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "source": str(source) if isinstance(source, (str, bytes)) or hasattr(source, "__fspath__") else type(source).__name__,
+        "source": str(source)
+        if isinstance(source, (str, bytes)) or hasattr(source, "__fspath__")
+        else type(source).__name__,
         "measures": names,
         "sample": settings.sample,
         "seed": settings.seed,
     }
-
-

@@ -143,7 +143,11 @@ def needs_triangle(evidence: Evidence) -> bool:
     values = evidence.moments.centered_singular_values_full[:ranks]
     everything = evidence.singular_values
     worth = evidence.n_rows * evidence.dim**2 < 2e11
-    return bool(worth and len(values) and min(values[-1] / max(values[0], 1e-300), everything[-1] / max(everything[0], 1e-300)) < smallest)
+    return bool(
+        worth
+        and len(values)
+        and min(values[-1] / max(values[0], 1e-300), everything[-1] / max(everything[0], 1e-300)) < smallest
+    )
 
 
 def second_pass(
@@ -159,7 +163,9 @@ def second_pass(
     if triangle:
         plan = plan | Triangle
     if directions is not None:
-        plan = plan | Stripes.with_options(plan=Plan.of(Partition.with_options(directions=directions)), by=max(stripes, 1))
+        plan = plan | Stripes.with_options(
+            plan=Plan.of(Partition.with_options(directions=directions)), by=max(stripes, 1)
+        )
     if not plan.recipes:
         return evidence, None, None, 0
     made = _fold(table, plan, settings, "second pass")

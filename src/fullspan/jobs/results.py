@@ -110,7 +110,10 @@ class Report:
         return render_notebook(self)
 
     def __repr__(self) -> str:
-        lines = [f"{table.table}: {table.record.n_rows:,} x {table.record.dim} {table.record.dtype}, {table.worst}" for table in self]
+        lines = [
+            f"{table.table}: {table.record.n_rows:,} x {table.record.dim} {table.record.dtype}, {table.worst}"
+            for table in self
+        ]
         return "Report(" + "; ".join(lines) + ")"
 
 
@@ -121,7 +124,9 @@ def worst(findings: tuple[Finding, ...]) -> str:
 
 def _look_up(readings: Mapping[str, Reading], name: str, what: str) -> Reading:
     if name not in readings:
-        raise UnknownNameError(f'No {what} is named "{name}" in this report.{did_you_mean(name, readings)} It has: {", ".join(readings)}.')
+        raise UnknownNameError(
+            f'No {what} is named "{name}" in this report.{did_you_mean(name, readings)} It has: {", ".join(readings)}.'
+        )
     return readings[name]
 
 

@@ -107,9 +107,13 @@ class Summary(metaclass=SummaryType):
 
     def _check_mergeable(self, other: Self) -> None:
         if type(other) is not type(self):
-            raise InputError(f"merge needs two summaries of one kind; got {type(self).__name__} and {type(other).__name__}.")
+            raise InputError(
+                f"merge needs two summaries of one kind; got {type(self).__name__} and {type(other).__name__}."
+            )
         if other.dim != self.dim:
-            raise InputError(f"merge needs rows of one length; got dim {self.dim} and {other.dim}. Are these two different tables?")
+            raise InputError(
+                f"merge needs rows of one length; got dim {self.dim} and {other.dim}. Are these two different tables?"
+            )
 
 
 def frozen(array: Array) -> Array:

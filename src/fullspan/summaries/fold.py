@@ -109,5 +109,7 @@ def _blocks(table: Any, block_rows: int | None) -> Iterator[Block]:
 def _block(rows: Any, start: int) -> Block:
     array = np.asarray(rows)
     if array.ndim != 2:
-        raise InputError(f"An iterable of blocks needs arrays of shape (n, dim); got shape {array.shape} at row {start}.")
+        raise InputError(
+            f"An iterable of blocks needs arrays of shape (n, dim); got shape {array.shape} at row {start}."
+        )
     return Block(array, start)

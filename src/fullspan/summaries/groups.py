@@ -90,7 +90,9 @@ def _ordered(parts: dict[Hashable, Summaries]) -> dict[Hashable, Summaries]:
 def frequency_band(block: Block) -> Array:
     """``(n,)`` key of every row: the power of ten of its frequency, -1000 for frequency zero."""
     if block.frequencies is None:
-        raise InputError("Grouping by frequency needs a frequency for every row; got none. Name them with frequencies=.")
+        raise InputError(
+            "Grouping by frequency needs a frequency for every row; got none. Name them with frequencies=."
+        )
     frequencies = np.asarray(block.frequencies, dtype=np.float64)
     with np.errstate(divide="ignore"):
         bands = np.floor(np.log10(frequencies) + 1e-12)

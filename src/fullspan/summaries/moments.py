@@ -43,6 +43,8 @@ class Moments(Summary):
         ``(dim, dim)`` weighted sum of outer products of the centered rows.
     weighted
         Whether the rows were weighted by their frequencies.
+    peak
+        Largest row norm: tells a table of zeros from one whose squares vanish.
 
     Notes
     -----
@@ -58,6 +60,7 @@ class Moments(Summary):
     mean: Array
     scatter: Array
     weighted: bool = False
+    peak: float = 0.0
 
     @classmethod
     def accumulator(cls, dim: int, **options: Any) -> _Builder:
@@ -77,7 +80,8 @@ class Moments(Summary):
             mean = self.mean + gap * (other.weight / weight)
             scatter = self.scatter + other.scatter
             scatter += np.multiply.outer(gap * (self.weight * other.weight / weight), gap)
-        return type(self)(self.dim, self.n_rows + other.n_rows, weight, frozen(mean), frozen(scatter), self.weighted)
+        n_rows, peak = self.n_rows + other.n_rows, max(self.peak, other.peak)
+        return type(self)(self.dim, n_rows, weight, frozen(mean), frozen(scatter), self.weighted, peak)
 
     @cached_property
     def covariance(self) -> Array:
@@ -129,13 +133,14 @@ class Moments(Summary):
         return degrees
 
     def _check_scale(self) -> None:
-        trace = float(np.trace(self.scatter)) + float(self.weight * (self.mean @ self.mean))
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            trace = float(np.trace(self.scatter)) + float(self.weight * (self.mean @ self.mean))
         if not np.isfinite(trace):
             raise UndefinedMeasureError(
                 "A scatter matrix needs entries whose squares stay below 1e308; got larger ones. "
                 "Rescale the table (E / abs(E).max()), or use fs.Triangle, which forms no squares."
             )
-        if 0.0 < trace < 1e-290:
+        if self.peak > 0.0 and trace < 1e-290:
             raise UndefinedMeasureError(
                 f"A scatter matrix needs entries whose squares stay above 1e-290; got a total of {trace:.3g}. "
                 "Rescale the table (E / abs(E).max()), or use fs.Triangle, which forms no squares."
@@ -179,7 +184,7 @@ class _Builder:
         self, kind: type[Moments], dim: int, weighted: bool = False, rows_per_dim: int = _ROWS_PER_DIM
     ) -> None:
         self.kind, self.dim, self.weighted = kind, dim, weighted
-        self.n_rows, self.weight = 0, 0.0
+        self.n_rows, self.weight, self.peak = 0, 0.0, 0.0
         self.capacity = max(rows_per_dim * dim, min(_CHUNK_BYTES // (8 * max(dim, 1)), 8192))
         self.filled = 0
         self.pilot: Array | None = None
@@ -191,6 +196,7 @@ class _Builder:
         if not len(block):
             return
         roots = self._roots(block)
+        self.peak = max(self.peak, float(block.norms.max()))
         if self.pilot is None:
             self._start(block.rows)
         done = 0
@@ -216,12 +222,13 @@ class _Builder:
         weight = self.weight if self.weighted else float(self.n_rows)
         if weight > 0.0:
             mean = mean + self.total / weight
-            scatter -= np.multiply.outer(self.total / weight, self.total)
-        return self.kind(self.dim, self.n_rows, weight, frozen(mean), frozen(scatter), self.weighted)
+            with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # refused when the spectrum is asked for
+                scatter -= np.multiply.outer(self.total / weight, self.total)
+        return self.kind(self.dim, self.n_rows, weight, frozen(mean), frozen(scatter), self.weighted, self.peak)
 
     def _start(self, rows: Array) -> None:
         head = np.asarray(rows[:1024], dtype=np.float64)
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", under="ignore"):
             self.pilot = head.mean(axis=0)
             spread = head.std(axis=0)
         self.shift = bool(np.any(np.abs(self.pilot) > _OFFSET_WORTH_SHIFTING * spread) and len(head) > 1)

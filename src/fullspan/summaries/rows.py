@@ -116,7 +116,9 @@ class RowProfile(Summary):
         part = self.parts[measure]
         if not part.count:
             why = "rows that are not zero" if self.dim > 1 or measure != "hoyer_sparsity" else "more than one dimension"
-            raise UndefinedMeasureError(f"{measure} of rows needs {why}; got {self.n_rows} row(s) of dim {self.dim}, {self.n_zero} zero.")
+            raise UndefinedMeasureError(
+                f"{measure} of rows needs {why}; got {self.n_rows} row(s) of dim {self.dim}, {self.n_zero} zero."
+            )
         return part.distribution()
 
     @property
@@ -288,7 +290,9 @@ class _Column:
         self.highest = self._keep(self.highest, values, -1.0, block, alive)
 
     @staticmethod
-    def _keep(kept: tuple[RowValue, ...], values: Array, sign: float, block: Block, alive: Array | None) -> tuple[RowValue, ...]:
+    def _keep(
+        kept: tuple[RowValue, ...], values: Array, sign: float, block: Block, alive: Array | None
+    ) -> tuple[RowValue, ...]:
         key = values if sign > 0 else -values
         if len(kept) == _N_WORST:
             candidates = np.flatnonzero(key <= sign * kept[-1].value)
@@ -339,4 +343,6 @@ class _Builder:
                 self.columns[name].add(np.ascontiguousarray(values[:, number]), block, alive)
 
     def summary(self) -> RowProfile:
-        return RowProfile(self.dim, self.n_rows, self.n_zero, {name: column.part() for name, column in self.columns.items()})
+        return RowProfile(
+            self.dim, self.n_rows, self.n_zero, {name: column.part() for name, column in self.columns.items()}
+        )

@@ -196,7 +196,9 @@ class _Builder:
             mean = self.total / self.n_fast
             scatter = self.products - np.multiply.outer(mean, self.total)
             np.fill_diagonal(scatter, scatter.diagonal() * _unit_trace(scatter, self.n_fast, mean))
-            moments = moments.merge(Moments(self.dim, self.n_fast, float(self.n_fast), frozen(mean), frozen(scatter)))
+            moments = moments.merge(
+                Moments(self.dim, self.n_fast, float(self.n_fast), frozen(mean), frozen(scatter), peak=1.0)
+            )
         return UnitMoments(self.dim, self.n_rows, self.n_zero, self.norm_total, moments)
 
 
