@@ -59,7 +59,7 @@ class Result:
 
 def one_thread() -> None:
     """Start this program again with one BLAS thread and the kernels that fit the processor, unless it already is so."""
-    wanted = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+    wanted = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     slowing = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
     if all(os.environ.get(name) == value for name, value in wanted.items()) and not any(
         n in os.environ for n in slowing

@@ -122,7 +122,8 @@ def main() -> int:
     one_thread()
     wanted = lambda name: not chosen.names or any(part in name for part in chosen.names)  # noqa: E731
     print(
-        f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}; one thread, CPU time"
+        f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, "
+        f"NumPy {np.__version__}; one thread, CPU time"
     )
     print(f"     {'':<44} {'ours':>10} {'baseline':>10} {'ratio':>9}  bound     (microseconds a row, or as said)")
     results = []

@@ -51,7 +51,8 @@ _HOMES = {
     "NothingEvaluatedError": "errors",
 }
 
-__all__ = ["__version__", *_HOMES]
+__all__ = ["__version__"]
+__all__ += list(_HOMES)
 
 
 def __getattr__(name: str) -> object:

@@ -31,7 +31,8 @@ class Block:
     ----------
     rows
         Floating-point array of shape ``(n, dim)``: float16, float32 or float64. A reader widens everything else
-        (bfloat16, fp8, int8 with scales) to float32, which holds it exactly, and integers of 32 bits or more to float64.
+        (bfloat16, fp8, int8 with scales) to float32, which holds it exactly, and integers of 32 bits or more
+        to float64.
     start
         Position in the table of the first row, from 0.
     ids

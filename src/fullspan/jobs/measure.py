@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -156,7 +156,7 @@ def measure_table(table: Any, names: list[str], settings: Settings, *, hygiene: 
     if not explicit:
         readings = {name: reading for name, reading in readings.items() if not _for_lack_of_frequencies(name, reading)}
     groups = _group_readings(made, evidence, entries, table.name) if Grouped in made else {}
-    extremes = made[Extremes] if Extremes in made else None
+    extremes = made.get(Extremes)
     n_rows = extremes.n_rows if extremes is not None else evidence.n_rows
     return TableRecord(
         table=table.name,
@@ -221,10 +221,9 @@ def _reading(entry: Any, evidence: Evidence, left_out: list[Evidence], table: st
 
 
 def _standard_error(entry: Any, evidence: Evidence, left_out: list[Evidence]) -> tuple[float | None, str | None]:
-    if entry.name in _MEANS_OF_ROWS:
-        if evidence.row_profile is not None:
-            spread = evidence.rows.distribution(_MEANS_OF_ROWS[entry.name])
-            return (spread.standard_error, "deviation over rows") if spread.count > 1 else (None, None)
+    if entry.name in _MEANS_OF_ROWS and evidence.row_profile is not None:
+        spread = evidence.rows.distribution(_MEANS_OF_ROWS[entry.name])
+        return (spread.standard_error, "deviation over rows") if spread.count > 1 else (None, None)
     if entry.standard_error is not None:
         try:
             return float(entry.standard_error(evidence)), "formula"
@@ -275,15 +274,15 @@ def _for_lack_of_frequencies(name: str, reading: Reading) -> bool:
 def _group_readings(made: Any, whole: Evidence, entries: list[Any], table: str) -> dict[str, dict[str, Reading]]:
     readings: dict[str, dict[str, Reading]] = {}
     for key, part in made[Grouped].parts.items():
-        moments = part[Moments] if Moments in part else None
+        moments = part.get(Moments)
         rest = Evidence(
             n_rows=next(iter(part.values())).n_rows,
             dim=whole.dim,
             dtype=whole.dtype,
             moments=moments,
             spectrum=moments,
-            unit_moments=part[UnitMoments] if UnitMoments in part else None,
-            row_profile=part[RowProfile] if RowProfile in part else None,
+            unit_moments=part.get(UnitMoments),
+            row_profile=part.get(RowProfile),
         )
         name = _group_name(made[Grouped].by, key)
         readings[name] = {
@@ -316,7 +315,7 @@ def _provenance(source: Any, names: list[str], settings: Settings) -> dict[str, 
         "fullspan": fullspan.__version__,
         "numpy": np.__version__,
         "python": sys.version.split()[0],
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "source": str(source)
         if isinstance(source, (str, bytes)) or hasattr(source, "__fspath__")
         else type(source).__name__,

@@ -117,19 +117,19 @@ def _fold(table: Any, plan: Plan, settings: Settings, phase: str) -> Summaries:
 def evidence_of(table: Any, made: Summaries, needs: Needs, settings: Settings) -> Evidence:
     """What the first pass gives to the measures."""
     total = made[Stripes].total if Stripes in made else made
-    moments = total[Moments] if Moments in total else None
+    moments = total.get(Moments)
     sample = made[Reservoir].rows if Reservoir in made else None
-    counted = moments or (total[UnitMoments] if UnitMoments in total else None) or next(iter(total.values()))
+    counted = moments or (total.get(UnitMoments)) or next(iter(total.values()))
     return Evidence(
         n_rows=counted.n_rows,
         dim=table.dim,
         dtype=table.dtype,
         moments=moments,
-        spectrum=made[Triangle] if Triangle in made else moments,
-        weighted=made[WeightedMoments] if WeightedMoments in made else None,
-        unit_moments=total[UnitMoments] if UnitMoments in total else None,
-        row_profile=made[RowProfile] if RowProfile in made else None,
-        frequency_profile=made[FrequencyProfile] if FrequencyProfile in made else None,
+        spectrum=made.get(Triangle, moments),
+        weighted=made.get(WeightedMoments),
+        unit_moments=total.get(UnitMoments),
+        row_profile=made.get(RowProfile),
+        frequency_profile=made.get(FrequencyProfile),
         sample_rows=sample if settings.neighbors or "sample" in needs.kinds else None,
     )
 
@@ -212,8 +212,8 @@ def jackknife(
     sums = {} if grouped is None else {key: part[Partition] for key, part in grouped.without()}
     left = []
     for key, part in made[Stripes].without():
-        moments = part[Moments] if Moments in part else None
-        units = part[UnitMoments] if UnitMoments in part else None
+        moments = part.get(Moments)
+        units = part.get(UnitMoments)
         rest = evidence.but(
             n_rows=(moments or units).n_rows,
             moments=moments,

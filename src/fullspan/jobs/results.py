@@ -64,7 +64,8 @@ class Report:
         if len(self.tables) == 1:
             return next(iter(self.tables.values()))[name]
         raise UnknownNameError(
-            f'A report of {len(self.tables)} tables needs a table first: report["{next(iter(self.tables), "")}"]["{name}"]; '
+            f"A report of {len(self.tables)} tables needs a table first: "
+            f'report["{next(iter(self.tables), "")}"]["{name}"]; '
             f'got "{name}".{did_you_mean(name, self.tables)}'
         )
 

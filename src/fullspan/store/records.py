@@ -112,8 +112,9 @@ class TableRecord:
         ``groups`` of ``{"size", "rows"}``; ``largest_entry`` with ``value``, ``position``, ``dimension``, ``id``.
     profile
         Curves behind the numbers: ``singular_values``, ``centered_singular_values``, ``null_singular_values`` (lists);
-        ``norm``, ``gini_index``, ``vector_entropy``, ``hoyer_sparsity`` with ``q``, ``values``, ``mean``, ``deviation``,
-        ``lowest`` and ``highest`` rows ``{"position", "id", "value"}``; ``dimension_shares`` ``[{"dimension", "share"}]``;
+        ``norm``, ``gini_index``, ``vector_entropy``, ``hoyer_sparsity`` with ``q``, ``values``, ``mean``,
+        ``deviation``, ``lowest`` and ``highest`` rows ``{"position", "id", "value"}``;
+        ``dimension_shares`` ``[{"dimension", "share"}]``;
         ``dimension_quantiles`` with ``q05``, ``median``, ``q95``; ``cosine`` with ``edges`` and ``counts``;
         ``frequency`` with ``deciles`` ``[{"low", "high", "mean_norm", "count"}]`` and ``zero_count``;
         ``neighbors`` with ``k`` and ``occurrences``; ``precision`` with ``eps`` and ``offset_over_spread``.

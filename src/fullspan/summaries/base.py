@@ -185,6 +185,9 @@ class Summaries(Mapping[SummaryType, Summary]):
             names = ", ".join(each.__name__ for each in self.parts)
             raise InputError(f"This pass did not make {getattr(kind, '__name__', kind)}; it made {names}.") from None
 
+    def get(self, kind: Any, default: Any = None) -> Any:
+        return self.parts.get(kind, default)
+
     def __contains__(self, kind: object) -> bool:
         return kind in self.parts
 

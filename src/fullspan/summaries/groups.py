@@ -151,7 +151,8 @@ class _Builder:
         if key not in self.groups:
             if len(self.groups) >= _MOST_GROUPS:
                 raise InputError(
-                    f"Groups need at most {_MOST_GROUPS} different keys; got more. Group by a coarser label, or by frequency."
+                    f"Groups need at most {_MOST_GROUPS} different keys; got more. "
+                    "Group by a coarser label, or by frequency."
                 )
             self.groups[key] = {recipe.summary: recipe.accumulator(self.dim) for recipe in self.plan}
         return self.groups[key]

@@ -128,7 +128,8 @@ class Moments(Summary):
         degrees = self.weight if self.weighted else self.weight - 1.0
         if degrees <= 0.0:
             raise UndefinedMeasureError(
-                f"A covariance needs at least two rows of positive weight; got {self.n_rows} row(s) of weight {self.weight:g}."
+                f"A covariance needs at least two rows of positive weight; "
+                f"got {self.n_rows} row(s) of weight {self.weight:g}."
             )
         return degrees
 

@@ -155,8 +155,8 @@ def row_values(rows: Array, norms: Array) -> Array:
 
     Notes
     -----
-    All three are taken from ``z = (|x| - m) / m`` with m the mean of ``|x|``. Sorting z and adding its squares keeps the
-    digits that ``|x|`` itself loses when a row has a large common offset; dividing by m makes them free of the scale.
+    All three are taken from ``z = (|x| - m) / m`` with m the mean of ``|x|``. Sorting z and adding its squares keeps
+    the digits that ``|x|`` itself loses when a row has a large common offset; dividing by m makes them free of the scale.
     Rows for which float32 is not enough (offset above 1000 deviations, extreme scale) are taken in float64.
     """
     dim = rows.shape[1]
