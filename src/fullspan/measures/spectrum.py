@@ -1,0 +1,877 @@
+"""How many directions a table spans, from its singular values or from the eigenvalues of its covariance.
+
+``singular_values`` are those of the table E, uncentered unless a name says otherwise: a mean shift is then one large
+singular value. ``eigenvalues`` are those of the covariance (centered, ddof 1). All but the log-determinant do not change
+when the table is scaled or rotated. For every spectrum ``stable rank ≤ participation ratio ≤ exp H(λ) ≤ exp H(σ)``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fullspan._typing import Array
+from fullspan.errors import InputError, UndefinedMeasureError
+from fullspan.measures import _check
+
+__all__ = [
+    "PowerLawFit",
+    "alpha_req",
+    "alpha_req_fit",
+    "article_spectral_entropy",
+    "condition_number",
+    "cumulative_variance_auc",
+    "effective_rank",
+    "eigenvalue_effective_rank",
+    "explained_variance_dims",
+    "inverse_condition_number",
+    "lidar",
+    "log_determinant",
+    "nesum",
+    "numerical_rank",
+    "participation_ratio",
+    "rankme",
+    "spectral_entropy",
+    "stable_rank",
+    "tail_exponent",
+    "top_component_share",
+]
+
+
+def _entropy(values: Array) -> float:
+    shares = values / values.sum()
+    shares = shares[shares > 0]
+    return max(0.0, float(-(shares * np.log(shares)).sum()))
+
+
+def spectral_entropy(eigenvalues: Any, *, mode: str = "exact") -> float:
+    """Entropy of the variance along the principal axes.
+
+    ``H = -Σ_j p_j ln p_j`` with ``p_j = λ_j / Σ_k λ_k``.
+
+    Parameters
+    ----------
+    eigenvalues
+        ``(dim,)`` eigenvalues of the covariance of the table.
+    mode
+        ``"exact"``, or ``"article"``: eigenvalues are clipped at 1e-12 from below, as in the article's code.
+
+    Returns
+    -------
+    float
+        In ``[0, ln dim]`` nats: 0 when all variance lies on one axis, ln dim when it is equal on all. Invariant to scale (not in
+        the article mode), rotation and translation of the table. With n rows it cannot exceed ln(min(n - 1, dim)).
+
+    Raises
+    ------
+    UndefinedMeasureError
+        All eigenvalues are zero (all rows are equal).
+
+    Notes
+    -----
+    O(dim). Called "frequency-domain" in the article; no frequency is involved. exp of it is
+    :func:`eigenvalue_effective_rank`.
+
+    References
+    ----------
+    Article "What's Happening to Embeddings During Training?", function ``spectral_entropy``.
+
+    Examples
+    --------
+    >>> round(spectral_entropy([2.0, 2.0, 2.0, 2.0]), 6)
+    1.386294
+    >>> spectral_entropy([3.0, 0.0])
+    0.0
+    """
+    if _check.one_of(mode, ("exact", "article"), "spectral_entropy", "mode") == "article":
+        return _entropy(np.maximum(_check.vector(eigenvalues, "spectral_entropy", "eigenvalues"), 1e-12))
+    return _entropy(_check.descending(eigenvalues, "spectral_entropy", "eigenvalue"))
+
+
+def article_spectral_entropy(E: Any) -> float:
+    """Spectral entropy of a table exactly as the article's code computes it.
+
+    ``eigvalsh(cov(E))`` with ddof 1, clipped at 1e-12, natural logarithm.
+
+    Parameters
+    ----------
+    E
+        Table ``(n, dim)`` with n ≥ 2 and dim ≥ 2.
+
+    Returns
+    -------
+    float
+        In ``[0, ln dim]`` nats. The clip makes it depend on the scale: a table of standard deviation 1e-6 reads ln dim.
+
+    Raises
+    ------
+    UndefinedMeasureError
+        Fewer than two rows or two dimensions.
+
+    Notes
+    -----
+    O(n·dim² + dim³) time, a float64 copy of the table. :func:`spectral_entropy` has no absolute constant.
+
+    References
+    ----------
+    Article "What's Happening to Embeddings During Training?", function ``spectral_entropy``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> round(article_spectral_entropy(np.vstack([np.eye(3), -np.eye(3)])), 4)
+    1.0986
+    """
+    E = _check.table(E, "article_spectral_entropy", rows=2)
+    if E.shape[1] < 2:
+        raise UndefinedMeasureError("article_spectral_entropy needs at least two dimensions; got 1.")
+    return spectral_entropy(np.linalg.eigvalsh(np.cov(E, rowvar=False)), mode="article")
+
+
+def effective_rank(singular_values: Any) -> float:
+    """How many directions the table uses, as the exponential of the entropy of its singular values.
+
+    ``erank = exp(-Σ_j p_j ln p_j)`` with ``p_j = σ_j / Σ_k σ_k``.
+
+    Parameters
+    ----------
+    singular_values
+        ``(r,)`` singular values of the table, uncentered (or of the centered table, for the centered variant).
+
+    Returns
+    -------
+    float
+        In ``[1, min(n, dim)]`` directions: 1 for rank one, min(n, dim) for equal singular values. Invariant to scale and
+        rotation; to translation only when centered.
+
+    Raises
+    ------
+    UndefinedMeasureError
+        All singular values are zero.
+
+    Notes
+    -----
+    O(r). Other libraries give this name to the same formula on eigenvalues (:func:`eigenvalue_effective_rank`), or to the
+    :func:`participation_ratio`: three different numbers.
+
+    References
+    ----------
+    Roy and Vetterli 2007, The effective rank, definition 1.
+
+    Examples
+    --------
+    >>> round(effective_rank([1.0, 1.0, 1.0]), 6)
+    3.0
+    >>> effective_rank([7.0, 0.0])
+    1.0
+    """
+    return math.exp(_entropy(_check.descending(singular_values, "effective_rank")))
+
+
+def eigenvalue_effective_rank(eigenvalues: Any) -> float:
+    """How many principal axes carry the variance, as the exponential of the spectral entropy.
+
+    ``exp(-Σ_j p_j ln p_j)`` with ``p_j = λ_j / Σ_k λ_k``.
+
+    Parameters
+    ----------
+    eigenvalues
+        ``(dim,)`` eigenvalues of the covariance.
+
+    Returns
+    -------
+    float
+        In ``[1, min(n - 1, dim)]`` directions: 1 when all variance lies on one axis. Invariant to scale, rotation and
+        translation.
+
+    Raises
+    ------
+    UndefinedMeasureError
+        All eigenvalues are zero (all rows are equal).
+
+    Notes
+    -----
+    O(dim). Never more than :func:`effective_rank` of the same centered table: squaring makes the shares less even.
+
+    References
+    ----------
+    exp of the article's spectral entropy; the package reptrix calls it RankMe.
+
+    Examples
+    --------
+    >>> round(eigenvalue_effective_rank([1.0, 1.0]), 6)
+    2.0
+    """
+    return math.exp(_entropy(_check.descending(eigenvalues, "eigenvalue_effective_rank", "eigenvalue")))
+
+
+def rankme(singular_values: Any) -> float:
+    """Effective rank as the RankMe paper writes it, with its small constant.
+
+    ``exp(-Σ_j p_j ln p_j)`` with ``p_j = σ_j / Σ_k σ_k + 1e-7``.
+
+    Parameters
+    ----------
+    singular_values
+        ``(r,)`` singular values of the uncentered table.
+
+    Returns
+    -------
+    float
+        In about ``[1, min(n, dim)]`` directions. The shares add up to 1 + r·1e-7, so the ends are passed by a hair (1.00008 on
+        rank one at r = 64). Invariant to scale and rotation.
+
+    Raises
+    ------
+    UndefinedMeasureError
+        All singular values are zero.
+
+    Notes
+    -----
+    O(r). :func:`effective_rank` is the same without the constant.
+
+    References
+    ----------
+    Garrido et al. 2023, RankMe, equation 1.
+
+    Examples
+    --------
+    >>> round(rankme([1.0, 1.0]), 4)
+    2.0
+    """
+    values = _check.descending(singular_values, "rankme")
+    shares = values / values.sum() + 1e-7
+    return math.exp(float(-(shares * np.log(shares)).sum()))
+
+
+def participation_ratio(eigenvalues: Any) -> float:
+    """How many principal axes carry the variance, from the second moment of the eigenvalues.
+
+    ``PR = (Σ_j λ_j)² / Σ_j λ_j²``.
+
+    Parameters
+    ----------
+    eigenvalues
+        ``(dim,)`` eigenvalues of the covariance.
+
+    Returns
+    -------
+    float
+        In ``[1, min(n - 1, dim)]`` directions: 1 when all variance lies on one axis. Invariant to scale, rotation and
+        translation.
+
+    Raises
+    ------
+    UndefinedMeasureError
+        All eigenvalues are zero (all rows are equal).
+
+    Notes
+    -----
+    O(dim). IsoScore is ``(PR - 1)/(dim - 1)``. With n rows of an isotropic Gaussian it reads about n·dim/(n + dim).
+
+    References
+    ----------
+    Gao et al. 2017, A theory of multineuronal dimensionality, equation 5.
+
+    Examples
+    --------
+    >>> participation_ratio([1.0, 1.0, 1.0, 0.0])
+    3.0
+    """
+    values = _check.descending(eigenvalues, "participation_ratio", "eigenvalue")
+    return float(values.sum() ** 2 / np.vecdot(values, values))
+
+
+def stable_rank(singular_values: Any) -> float:
+    """Energy of the table relative to its strongest direction.
+
+    ``‖E‖_F² / ‖E‖₂² = Σ_j σ_j² / σ_1²``.
+
+    Parameters
+    ----------
+    singular_values
+        ``(r,)`` singular values of the table, uncentered.
+
+    Returns
+    -------
+    float
+        In ``[1, rank]`` directions: 1 for rank one, the rank for equal singular values. Invariant to scale and rotation.
+
+    Raises
+    ------
+    UndefinedMeasureError
+        All singular values are zero.
+
+    Notes
+    -----
+    O(r). A mean shift makes it read 1. Of the centered table it is :func:`nesum`.
+    Equivalent: ``(numpy.linalg.norm(E) / numpy.linalg.norm(E, 2)) ** 2``.
+
+    References
+    ----------
+    Rudelson and Vershynin 2007, Sampling from large matrices, section 1.
+
+    Examples
+    --------
+    >>> stable_rank([2.0, 1.0, 1.0])
+    1.5
+    """
+    values = _check.descending(singular_values, "stable_rank")
+    return float(np.vecdot(values, values))
+
+
+def nesum(eigenvalues: Any) -> float:
+    """Total variance relative to that of the first principal axis.
+
+    ``Σ_j λ_j / λ_1``.
+
+    Parameters
+    ----------
+    eigenvalues
+        ``(dim,)`` eigenvalues of the covariance.
+
+    Returns
+    -------
+    float
+        In ``[1, min(n - 1, dim)]`` directions: 1 when all variance lies on one axis. Invariant to scale, rotation and
+        translation.
+
+    Raises
+    ------
+    UndefinedMeasureError
+        All eigenvalues are zero (all rows are equal).
+
+    Notes
+    -----
+    O(dim). The stable rank of the centered table; the reciprocal of :func:`top_component_share`.
+
+    References
+    ----------
+    He and Ozay 2022, Exploring the gap between collapsed and whitened features, section 3 (normalized eigenvalue sum).
+
+    Examples
+    --------
+    >>> nesum([4.0, 2.0, 2.0])
+    2.0
+    """
+    return float(_check.descending(eigenvalues, "nesum", "eigenvalue").sum())
+
+
+def numerical_rank(
+    singular_values: Any, *, tolerance: float | None = None, dtype: Any = "float64", n_rows: int | None = None
+) -> int:
+    """Number of singular values that stand above rounding.
+
+    ``#{j : σ_j > tolerance·σ_1}``.
+
+    Parameters
+    ----------
+    singular_values
+        ``(r,)`` singular values of the table.
+    tolerance
+        Relative to the largest; None takes what the stored type can resolve.
+    dtype, n_rows
+        Stored type and number of rows, for that tolerance (n_rows None: as many as singular values).
+
+    Returns
+    -------
+    int
+        In ``[1, min(n, dim)]``. Invariant to scale and rotation.
+
+    Raises
+    ------
+    UndefinedMeasureError
+        All singular values are zero.
+    InputError
+        A tolerance outside [0, 1).
+
+    Notes
+    -----
+    O(r). ``numpy.linalg.matrix_rank`` uses ``max(n, dim)·eps`` instead, which is 0.12 for a million rows in float32; pass
+    ``tolerance=max(n, dim) * numpy.finfo(dtype).eps`` for that. The default is in the docs under "resolution".
+
+    References
+    ----------
+    Golub and Van Loan, Matrix Computations, section 5.4.1.
+
+    Examples
+    --------
+    >>> numerical_rank([1.0, 0.5, 1e-18])
+    2
+    >>> numerical_rank([1.0, 0.5, 1e-9], dtype="float32")
+    2
+    """
+    values = _check.descending(singular_values, "numerical_rank")
+    if tolerance is None:
+        tolerance = _check.resolution(dtype, n_rows or len(values), len(values))
+    if not 0 <= tolerance < 1:
+        raise InputError(f"numerical_rank needs a tolerance in [0, 1), relative to the largest; got {tolerance}.")
+    return int((values > tolerance).sum())
+
+
+def explained_variance_dims(eigenvalues: Any, share: float = 0.9) -> int:
+    """Number of principal axes that hold a share of the variance.
+
+    The least k with ``Σ_{j≤k} λ_j ≥ share·Σ_j λ_j``.
+
+    Parameters
+    ----------
+    eigenvalues
+        ``(dim,)`` eigenvalues of the covariance.
+    share
+        In (0, 1]; customary are 0.90, 0.95 and 0.99.
+
+    Returns
+    -------
+    int
+        In ``[1, min(n - 1, dim)]``. Invariant to scale, rotation and translation.
+
+    Raises
+    ------
+    UndefinedMeasureError
+        All eigenvalues are zero.
+    InputError
+        A share outside (0, 1].
+
+    Notes
+    -----
+    O(dim). Equivalent: ``sklearn.decomposition.PCA(n_components=share).fit(E).n_components_``.
+
+    References
+    ----------
+    Jolliffe 2002, Principal Component Analysis, section 6.1.1.
+
+    Examples
+    --------
+    >>> explained_variance_dims([6.0, 3.0, 1.0], 0.9)
+    2
+    """
+    if not 0 < share <= 1:
+        raise InputError(f"explained_variance_dims needs a share in (0, 1]; got {share}.")
+    values = _check.descending(eigenvalues, "explained_variance_dims", "eigenvalue")
+    cumulative = np.cumsum(values)
+    return int(np.searchsorted(cumulative, share * cumulative[-1] * (1 - 1e-12)) + 1)
+
+
+def top_component_share(eigenvalues: Any) -> float:
+    """Share of the variance that lies on the first principal axis.
+
+    ``λ_1 / Σ_j λ_j``.
+
+    Parameters
+    ----------
+    eigenvalues
+        ``(dim,)`` eigenvalues of the covariance.
+
+    Returns
+    -------
+    float
+        In ``[1/dim, 1]``: 1 when all variance lies on one axis. Invariant to scale, rotation and translation.
+
+    Raises
+    ------
+    UndefinedMeasureError
+        All eigenvalues are zero (all rows are equal).
+
+    Notes
+    -----
+    O(dim). The reciprocal of :func:`nesum`; ``PCA(1).explained_variance_ratio_[0]``.
+
+    References
+    ----------
+    Jolliffe 2002, Principal Component Analysis, section 6.1.1.
+
+    Examples
+    --------
+    >>> top_component_share([3.0, 1.0])
+    0.75
+    """
+    return 1 / nesum(eigenvalues)
+
+
+def cumulative_variance_auc(eigenvalues: Any) -> float:
+    """Mean of the cumulative share of variance over the number of axes kept.
+
+    ``(1/dim) Σ_k Σ_{j≤k} λ_j / Σ_j λ_j``.
+
+    Parameters
+    ----------
+    eigenvalues
+        ``(dim,)`` eigenvalues of the covariance, zeros included.
+
+    Returns
+    -------
+    float
+        In ``[(dim + 1)/(2·dim), 1]``: the lower end for equal eigenvalues, 1 when all variance lies on one axis. Invariant to
+        scale, rotation and translation.
+
+    Raises
+    ------
+    UndefinedMeasureError
+        All eigenvalues are zero.
+
+    Notes
+    -----
+    O(dim). Depends on the number of eigenvalues given: hand over all dim of them.
+
+    References
+    ----------
+    Li, Efros and Pathak 2022, Understanding collapse in non-contrastive siamese representation learning, section 4.
+
+    Examples
+    --------
+    >>> cumulative_variance_auc([1.0, 1.0])
+    0.75
+    """
+    cumulative = np.cumsum(_check.descending(eigenvalues, "cumulative_variance_auc", "eigenvalue"))
+    return float((cumulative / cumulative[-1]).mean())
+
+
+def inverse_condition_number(singular_values: Any) -> float:
+    """Smallest singular value over the largest.
+
+    ``σ_min / σ_max``; the Coupled Adam paper's "condition number" κ is 100 times this, in percent.
+
+    Parameters
+    ----------
+    singular_values
+        ``(r,)`` singular values of the uncentered table, r = min(n, dim).
+
+    Returns
+    -------
+    float
+        In ``[0, 1]``: 0 for a table that lacks a direction, 1 for orthogonal columns of one length. Invariant to scale
+        and rotation.
+
+    Raises
+    ------
+    UndefinedMeasureError
+        All singular values are zero.
+
+    Notes
+    -----
+    O(r). Depends on the smallest singular value: below :func:`resolution` of the stored type read it as "at most".
+    Equivalent: ``1 / numpy.linalg.cond(E)``.
+
+    References
+    ----------
+    Stollenwerk and Stollenwerk 2025, Better Embeddings with Coupled Adam, equation 28.
+
+    Examples
+    --------
+    >>> inverse_condition_number([4.0, 2.0, 1.0])
+    0.25
+    """
+    return float(_check.descending(singular_values, "inverse_condition_number")[-1])
+
+
+def condition_number(singular_values: Any) -> float:
+    """Largest singular value over the smallest, as numerical analysis defines it.
+
+    ``σ_max / σ_min``.
+
+    Parameters
+    ----------
+    singular_values
+        ``(r,)`` singular values of the uncentered table.
+
+    Returns
+    -------
+    float
+        In ``[1, ∞)``: 1 for orthogonal columns of one length. Invariant to scale and rotation.
+
+    Raises
+    ------
+    UndefinedMeasureError
+        The smallest singular value is zero: the ratio is infinite.
+
+    Notes
+    -----
+    O(r). Depends on the smallest singular value. **Not** the κ of the Coupled Adam paper, which is
+    100 × :func:`inverse_condition_number`. Equivalent: ``numpy.linalg.cond(E)``.
+
+    References
+    ----------
+    Golub and Van Loan, Matrix Computations, section 2.6.2.
+
+    Examples
+    --------
+    >>> condition_number([4.0, 1.0])
+    4.0
+    """
+    smallest = float(_check.descending(singular_values, "condition_number")[-1])
+    if smallest == 0 or math.isinf(1 / smallest):
+        raise UndefinedMeasureError(
+            "condition_number needs a smallest singular value above zero; got 0. The table lacks a direction: "
+            "use inverse_condition_number, which is 0 then."
+        )
+    return 1 / smallest
+
+
+def log_determinant(eigenvalues: Any) -> float:
+    """Logarithm of the volume of the covariance.
+
+    ``ln det C = Σ_j ln λ_j``.
+
+    Parameters
+    ----------
+    eigenvalues
+        ``(dim,)`` eigenvalues of the covariance.
+
+    Returns
+    -------
+    float
+        Any real number, in nats. Invariant to rotation and translation; scaling the table by s adds 2·dim·ln s.
+
+    Raises
+    ------
+    UndefinedMeasureError
+        An eigenvalue is zero (fewer than dim + 1 rows, or a collapsed direction): the logarithm is minus infinity.
+
+    Notes
+    -----
+    O(dim). Depends on the smallest eigenvalue. Equivalent: ``numpy.linalg.slogdet(numpy.cov(E, rowvar=False))[1]``.
+
+    References
+    ----------
+    Cover and Thomas 2006, Elements of Information Theory, theorem 8.4.1 (entropy of a Gaussian).
+
+    Examples
+    --------
+    >>> log_determinant([1.0, 1.0])
+    0.0
+    """
+    _check.descending(eigenvalues, "log_determinant", "eigenvalue")
+    values = _check.vector(eigenvalues, "log_determinant", "eigenvalues")
+    if values.min() <= 0:
+        raise UndefinedMeasureError(
+            f"log_determinant needs eigenvalues above zero; got {int((values <= 0).sum())} of {len(values)} at zero. "
+            "Does the table have fewer rows than dimensions, or a collapsed direction?"
+        )
+    return float(np.log(values).sum())
+
+
+class PowerLawFit(NamedTuple):
+    """A straight line through ln λ over ln rank: `alpha` is minus its slope, ranks `first` to `last` count from 1."""
+
+    alpha: float
+    r_squared: float
+    first: int
+    last: int
+
+
+def alpha_req_fit(eigenvalues: Any, fit_range: tuple[int, int] | None = None) -> PowerLawFit:
+    """Decay of the eigenvalues as a power of their rank, with the quality of the fit.
+
+    Least squares of ``ln λ_j = c - α·ln j`` over ranks first … last.
+
+    Parameters
+    ----------
+    eigenvalues
+        ``(dim,)`` eigenvalues of the covariance.
+    fit_range
+        First and last rank, from 1, both included. None: 11 … 100 as the paper's code does where there are 100 non-zero
+        eigenvalues; with r < 100 of them, from ``r // 10 + 1`` to r.
+
+    Returns
+    -------
+    PowerLawFit
+        alpha in ``[0, ∞)``: 0 for equal eigenvalues, about 1 in representations that generalize well. Invariant to
+        scale, rotation and translation. `r_squared` is 1 for equal eigenvalues, where there is nothing to explain.
+
+    Raises
+    ------
+    UndefinedMeasureError
+        Fewer than three non-zero eigenvalues in the range.
+    InputError
+        A range that is not 1 ≤ first < last ≤ dim.
+
+    Notes
+    -----
+    O(dim). The fit range decides much; print it with R². A noise floor in the tail flattens alpha.
+
+    References
+    ----------
+    Agrawal et al. 2022, α-ReQ: assessing representation quality by measuring eigenspectrum decay, section 3.
+
+    Examples
+    --------
+    >>> fit = alpha_req_fit([1 / rank for rank in range(1, 51)])
+    >>> round(fit.alpha, 6), round(fit.r_squared, 6), fit.first, fit.last
+    (1.0, 1.0, 6, 50)
+    """
+    values = _check.descending(eigenvalues, "alpha_req", "eigenvalue")
+    positive = int((values > 1e-14).sum())
+    first, last = fit_range or (min(11, min(positive, 100) // 10 + 1), min(positive, 100))
+    if fit_range and not 1 <= first < last <= len(values):
+        raise InputError(f"alpha_req needs a fit range within 1 … {len(values)}, first before last; got {fit_range}.")
+    last = min(last, positive)
+    if last - first < 2:
+        raise UndefinedMeasureError(f"alpha_req needs at least three non-zero eigenvalues to fit; got {max(0, last - first + 1)}.")
+    x = np.log(np.arange(first, last + 1))
+    y = np.log(values[first - 1 : last])
+    x, y = x - x.mean(), y - y.mean()
+    slope = float(np.vecdot(x, y) / np.vecdot(x, x))
+    total = float(np.vecdot(y, y))
+    explained = slope**2 * float(np.vecdot(x, x))
+    return PowerLawFit(max(0.0, -slope), 1.0 if total < 1e-24 else min(1.0, explained / total), first, last)
+
+
+def alpha_req(eigenvalues: Any, fit_range: tuple[int, int] | None = None) -> float:
+    """Decay exponent of the eigenvalues over their rank.
+
+    ``λ_j ∝ j^(-α)``; the slope of :func:`alpha_req_fit`.
+
+    Parameters
+    ----------
+    eigenvalues
+        ``(dim,)`` eigenvalues of the covariance.
+    fit_range
+        First and last rank, from 1, both included; None as in :func:`alpha_req_fit`.
+
+    Returns
+    -------
+    float
+        In ``[0, ∞)``: 0 for equal eigenvalues; about 1 is reported as good, much more is collapse. Invariant to scale, rotation
+        and translation.
+
+    Raises
+    ------
+    UndefinedMeasureError
+        Fewer than three non-zero eigenvalues in the range.
+    InputError
+        A range that is not 1 ≤ first < last ≤ dim.
+
+    Notes
+    -----
+    O(dim). Works below 100 dimensions, where the customary range 10 … 100 does not exist.
+
+    References
+    ----------
+    Agrawal et al. 2022, α-ReQ, section 3.
+
+    Examples
+    --------
+    >>> round(alpha_req([rank**-2.0 for rank in range(1, 31)]), 6)
+    2.0
+    """
+    return alpha_req_fit(eigenvalues, fit_range).alpha
+
+
+def tail_exponent(eigenvalues: Any) -> float:
+    """Exponent of a power law fitted to the density of the large eigenvalues.
+
+    ``ρ(λ) ∝ λ^(-α)`` for λ ≥ λ_min; α by maximum likelihood, λ_min where the Kolmogorov distance is least.
+
+    Parameters
+    ----------
+    eigenvalues
+        ``(dim,)`` eigenvalues of the covariance (or σ² of a weight matrix); at least 10 of them non-zero.
+
+    Returns
+    -------
+    float
+        In ``(1, ∞)``: 2 … 4 is reported for well-trained layers, more for a spectrum with a light tail. Invariant to
+        scale, rotation and translation.
+
+    Raises
+    ------
+    UndefinedMeasureError
+        Fewer than 10 non-zero eigenvalues, or all of them equal.
+
+    Notes
+    -----
+    O(dim²). Not alpha-ReQ: that is a slope over ranks, this an exponent of a density.
+
+    References
+    ----------
+    Clauset, Shalizi and Newman 2009, equation 3.1; Martin and Mahoney 2021 (WeightWatcher).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> u = (np.arange(200) + 0.5) / 200
+    >>> round(tail_exponent(u ** -0.5), 1)
+    3.0
+    """
+    values = _check.descending(eigenvalues, "tail_exponent", "eigenvalue")
+    logs = np.log(values[values > 1e-14])
+    if len(logs) < 10 or logs[0] - logs[-1] < 1e-9:
+        raise UndefinedMeasureError(
+            f"tail_exponent needs at least 10 non-zero eigenvalues that differ; got {len(logs)} "
+            f"from {math.exp(logs[-1]):.3g} to 1 of the largest."
+        )
+    best, alpha = math.inf, math.inf
+    for size in range(10, len(logs) + 1):
+        above = logs[:size] - logs[size - 1]
+        if above.sum() <= 0:
+            continue
+        slope = size / above.sum()
+        distance = np.abs((np.arange(size) + 0.5) / size - np.exp(-slope * above)).max()
+        if distance < best:
+            best, alpha = distance, 1 + slope
+    return float(alpha)
+
+
+def lidar(E: Any, groups: Any, *, epsilon: float = 1e-4) -> float:
+    """Effective rank of what tells groups of rows apart from what varies within a group.
+
+    ``exp H(p)`` of the eigenvalues of ``W^(-1/2) B W^(-1/2)``: B between the groups, W within them plus ε·mean variance·I.
+
+    Parameters
+    ----------
+    E
+        Table ``(n, dim)``.
+    groups
+        ``(n,)`` label of each row: augmentations of one object, or a class. At least two groups, one of them with two rows.
+    epsilon
+        Ridge on W, relative to the mean within-group variance of a dimension.
+
+    Returns
+    -------
+    float
+        In ``[1, min(groups - 1, dim)]`` directions. Invariant to scale, rotation and translation.
+
+    Raises
+    ------
+    UndefinedMeasureError
+        Fewer than two groups, no variation within groups, or none between them.
+    InputError
+        A label is missing for some rows.
+
+    Notes
+    -----
+    O(n·dim² + dim³). The paper adds an absolute ε = 1e-4 to W; here it is relative, which keeps the scale invariance.
+
+    References
+    ----------
+    Thilak et al. 2024, LiDAR: sensing linear probing performance in joint embedding SSL architectures, section 4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> corners = np.repeat(np.eye(4), 2, axis=0) + np.tile([[1e-3], [-1e-3]], (4, 4))
+    >>> 1 <= lidar(corners, np.repeat(np.arange(4), 2)) <= 3
+    True
+    """
+    E = _check.table(E, "lidar", rows=2)
+    names, which = np.unique(np.asarray(groups), return_inverse=True)
+    if len(which) != len(E):
+        raise InputError(f"lidar needs one group label for each of {len(E)} rows; got {len(which)}.")
+    if len(names) < 2:
+        raise UndefinedMeasureError(f"lidar needs at least two groups; got {len(names)}.")
+    E = E - E.mean(axis=0)
+    counts = np.bincount(which)
+    centers = np.zeros((len(names), E.shape[1]))
+    np.add.at(centers, which, E)
+    centers /= counts[:, None]
+    rest = E - centers[which]
+    within = rest.T @ rest / len(E)
+    ridge = epsilon * np.trace(within) / E.shape[1]
+    if ridge <= 0 or not centers.any():
+        raise UndefinedMeasureError("lidar needs rows that vary within groups and between them; got no variation in one of the two.")
+    values, axes = np.linalg.eigh(within + ridge * np.eye(E.shape[1]))
+    spread = (centers * np.sqrt(counts / len(E))[:, None]) @ (axes / np.sqrt(values))
+    return effective_rank(np.linalg.svd(spread, compute_uv=False) ** 2)
