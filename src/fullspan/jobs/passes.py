@@ -90,7 +90,7 @@ def first_pass(table: Any, needs: Needs, settings: Settings) -> tuple[Summaries,
         plan = plan | inner
         stripes = 0
     if "rows" in needs.kinds:
-        plan = plan | RowProfile
+        plan = plan | RowProfile.with_options(details=needs.hygiene)
     if "weighted" in needs.kinds:
         plan = plan | WeightedMoments
     if "frequency" in needs.kinds:

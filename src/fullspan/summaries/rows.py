@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,8 @@ __all__ = ["Distribution", "ROW_MEASURES", "RowProfile", "RowValue", "row_values
 ROW_MEASURES = ("norm", "gini_index", "vector_entropy", "hoyer_sparsity")
 _N_WORST = 10
 _CHUNK_ELEMENTS = 1 << 15
+#: Up to this dim, rows are laid out as columns and sorted by a network: one call for each exchange, on all rows at once.
+_NARROW = 32
 
 
 @dataclass(frozen=True)
@@ -40,27 +43,16 @@ class Distribution:
         Number of rows that have a value, and their mean.
     sum_of_squares
         Sum of squared differences from the mean.
-    minimum, maximum
-        The ends.
     lowest, highest
-        The ten rows with the smallest and the largest values, most extreme first.
+        The ten rows with the smallest and the largest values, most extreme first; empty without details.
     """
 
     count: int
     mean: float
     sum_of_squares: float
-    sketch: ColumnSketch = field(repr=False)
-    column: int = field(repr=False)
+    sketch: ColumnSketch | None = field(repr=False)
     lowest: tuple[RowValue, ...] = field(repr=False)
     highest: tuple[RowValue, ...] = field(repr=False)
-
-    @property
-    def minimum(self) -> float:
-        return self.lowest[0].value
-
-    @property
-    def maximum(self) -> float:
-        return self.highest[0].value
 
     @property
     def deviation(self) -> float:
@@ -76,7 +68,9 @@ class Distribution:
 
     def quantile(self, q: float | Array) -> Any:
         """Value below which the share `q` of the rows lies; exact for small tables, else within the sketch's error."""
-        values = self.sketch.quantile(np.atleast_1d(q))[:, self.column]
+        if self.sketch is None:
+            raise UndefinedMeasureError("Quantiles over rows need RowProfile with details=True; got details=False.")
+        values = self.sketch.quantile(np.atleast_1d(q))[:, 0]
         return float(values[0]) if np.ndim(q) == 0 else values
 
 
@@ -95,6 +89,8 @@ class RowProfile(Summary):
 
     Notes
     -----
+    Options of the recipe: ``details=False`` keeps means and deviations only, not quantiles and extreme rows.
+
     Time about one sort of every row; memory is fixed.
     """
 
@@ -156,13 +152,13 @@ def row_values(rows: Array, norms: Array) -> Array:
     Notes
     -----
     All three are taken from ``z = (|x| - m) / m`` with m the mean of ``|x|``. Sorting z and adding its squares keeps
-    the digits that ``|x|`` itself loses when a row has a large common offset; dividing by m makes them free of the scale.
-    Rows for which float32 is not enough (offset above 1000 deviations, extreme scale) are taken in float64.
+    the digits that ``|x|`` itself loses when a row has a large common offset; dividing by m makes them free of the
+    scale. Rows for which float32 is not enough (offset above 1000 deviations, extreme scale) are taken in float64.
     """
     dim = rows.shape[1]
     values = np.empty((len(rows), 3))
     step = max(1, _CHUNK_ELEMENTS * 4 // rows.itemsize // dim)
-    kernel = _Kernel(dim, step, rows.dtype)
+    kernel = (_Narrow if dim <= _NARROW else _Kernel)(dim, step, rows.dtype)
     for start in range(0, len(rows), step):
         kernel(rows[start : start + step], values[start : start + step])
     if rows.dtype == np.float32:
@@ -215,6 +211,72 @@ class _Kernel:
             _combine(dim, ranked, plain, squares, rest, out)
 
 
+class _Narrow:
+    """The same for short rows, one dimension after the other: calls work along the rows, not within them."""
+
+    def __init__(self, dim: int, step: int, dtype: Any) -> None:
+        self.dim = dim
+        self.q = np.empty((dim, step), dtype)
+        self.z = np.empty((dim, step), dtype)
+        self.work = np.empty((dim, step), dtype)
+        self.spare = np.empty(step, dtype)
+        self.exchanges = _network(dim)
+
+    def __call__(self, rows: Array, out: Array) -> None:
+        n, dim = rows.shape
+        q, z, work = self.q[:, :n], self.z[:, :n], self.work[:, :n]
+        with np.errstate(all="ignore"):
+            np.abs(rows.T, out=q)
+            mean = q.sum(axis=0)
+            mean /= dim
+            inverse = 1.0 / mean
+            np.subtract(q, mean, out=z)
+            z *= inverse
+            q *= inverse
+            np.log(q, out=work)
+            work *= q
+            plain = work.sum(axis=0)
+            holes = np.isnan(plain)
+            if holes.any():
+                some = q[:, holes]
+                plain[holes] = (some * np.log(np.maximum(some, 1e-30))).sum(axis=0)
+            np.multiply(z, z, out=work)
+            squares = work.sum(axis=0).astype(np.float64)
+            rest = z.sum(axis=0).astype(np.float64)
+            ranked = self._ranked(z, n)
+        _combine(dim, ranked, plain, squares, rest, out)
+
+    def _ranked(self, z: Array, n: int) -> Array:
+        """The sum of (2i - d - 1) z over the sorted entries of every row."""
+        columns, spare = list(z), self.spare[:n]
+        for low, high in self.exchanges:
+            a, b = columns[low], columns[high]
+            np.minimum(a, b, out=spare)
+            np.maximum(a, b, out=b)
+            columns[low], spare = spare, a
+        total = np.zeros(n, z.dtype)
+        for low in range(self.dim // 2):  # ranks come in pairs of opposite sign
+            total += (self.dim - 1 - 2 * low) * (columns[self.dim - 1 - low] - columns[low])
+        return total
+
+
+@functools.cache
+def _network(size: int) -> tuple[tuple[int, int], ...]:
+    """The exchanges of Batcher's odd-even merge sort of `size` values (Knuth, TAOCP vol. 3, algorithm 5.2.2 M)."""
+    exchanges: list[tuple[int, int]] = []
+    top = 1 << max(size - 1, 1).bit_length() >> 1
+    p = top
+    while p > 0:
+        q, r, d = top, 0, p
+        while True:
+            exchanges += [(i, i + d) for i in range(size - d) if i & p == r]
+            if q == p:
+                break
+            d, q, r = q - p, q >> 1, p
+        p >>= 1
+    return tuple(exchanges)
+
+
 def _combine(dim: int, ranked: Array, plain: Array, squares: Array, rest: Array, out: Array) -> None:
     """The three values from sums over z, whose own sum `rest` is not quite zero after rounding."""
     l1 = dim + rest
@@ -242,7 +304,7 @@ class _Part:
     count: int
     mean: float
     sum_of_squares: float
-    sketch: ColumnSketch
+    sketch: ColumnSketch | None
     lowest: tuple[RowValue, ...]
     highest: tuple[RowValue, ...]
 
@@ -255,13 +317,13 @@ class _Part:
             count,
             self.mean + gap * other.count / count,
             self.sum_of_squares + other.sum_of_squares + gap * gap * self.count * other.count / count,
-            self.sketch.merge(other.sketch),
+            None if self.sketch is None or other.sketch is None else self.sketch.merge(other.sketch),
             _best(self.lowest + other.lowest, 1.0),
             _best(self.highest + other.highest, -1.0),
         )
 
     def distribution(self) -> Distribution:
-        return Distribution(self.count, self.mean, self.sum_of_squares, self.sketch, 0, self.lowest, self.highest)
+        return Distribution(self.count, self.mean, self.sum_of_squares, self.sketch, self.lowest, self.highest)
 
 
 def _best(rows: tuple[RowValue, ...], sign: float) -> tuple[RowValue, ...]:
@@ -271,9 +333,9 @@ def _best(rows: tuple[RowValue, ...], sign: float) -> tuple[RowValue, ...]:
 class _Column:
     """Builds one :class:`_Part`."""
 
-    def __init__(self) -> None:
+    def __init__(self, details: bool) -> None:
         self.count, self.mean, self.squares = 0, 0.0, 0.0
-        self.sketch = ColumnSketch(1)
+        self.sketch = ColumnSketch(1) if details else None
         self.lowest: tuple[RowValue, ...] = ()
         self.highest: tuple[RowValue, ...] = ()
 
@@ -285,6 +347,8 @@ class _Column:
         self.squares += float(rest @ rest) - float(rest.sum()) ** 2 / n + gap * gap * self.count * n / count
         self.mean += gap * n / count
         self.count = count
+        if self.sketch is None:
+            return
         self.sketch.add(values[:, None])
         self.lowest = self._keep(self.lowest, values, 1.0, block, alive)
         self.highest = self._keep(self.highest, values, -1.0, block, alive)
@@ -313,7 +377,8 @@ class _Column:
         return _best(kept + fresh, sign)
 
     def part(self) -> _Part:
-        return _Part(self.count, self.mean, self.squares, self.sketch.copy(), self.lowest, self.highest)
+        sketch = None if self.sketch is None else self.sketch.copy()
+        return _Part(self.count, self.mean, self.squares, sketch, self.lowest, self.highest)
 
 
 def _plain(identity: Any) -> Any:
@@ -321,9 +386,9 @@ def _plain(identity: Any) -> Any:
 
 
 class _Builder:
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int, details: bool = True) -> None:
         self.dim, self.n_rows, self.n_zero = dim, 0, 0
-        self.columns = {name: _Column() for name in ROW_MEASURES}
+        self.columns = {name: _Column(details) for name in ROW_MEASURES}
 
     def add(self, block: Block) -> None:
         if not len(block):
