@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ __all__ = ["Needs", "Settings", "evidence_of", "first_pass", "jackknife", "secon
 #: Memory that the group summaries of the jackknife may take.
 _JACKKNIFE_BYTES = 512 << 20
 _MOST_STRIPES = 20
+_MOST_STRIPES_WIDE = 10  # above dim 256, where every group costs an eigenproblem
 _FEWEST_STRIPES = 4
 #: Below this share of the largest singular value, squares have lost too many digits: the triangle is read instead.
 _SQUARES_RESOLVE = {"float64": 3e-3}
@@ -40,7 +42,7 @@ _SQUARES_RESOLVE_OTHERS = 1e-5
 class Settings:
     """What the caller of `measure` chose, beyond the measures themselves."""
 
-    sample: int = 4096
+    sample: int = 2048
     neighbors: bool = True
     standard_errors: bool = True
     by: str | None = None
@@ -73,7 +75,8 @@ def stripes_for(dim: int, n_rows: int | None, settings: Settings) -> int:
     if not settings.standard_errors:
         return 0
     most = _JACKKNIFE_BYTES // (28 * dim * dim)
-    count = min(_MOST_STRIPES, most, n_rows if n_rows is not None else _MOST_STRIPES)
+    wanted = _MOST_STRIPES if dim <= 256 else _MOST_STRIPES_WIDE
+    count = min(wanted, most, n_rows if n_rows is not None else wanted)
     return count if count >= _FEWEST_STRIPES else 0
 
 
@@ -217,7 +220,7 @@ def jackknife(
         rest = evidence.but(
             n_rows=(moments or units).n_rows,
             moments=moments,
-            spectrum=moments,
+            spectrum=None if moments is None else _QuickSpectrum(moments),
             unit_moments=units,
             row_profile=None,
             weighted=None,
@@ -228,3 +231,17 @@ def jackknife(
         )
         left.append(with_log_z(rest, sums[key], offsets, needs) if key in sums else rest)
     return left
+
+
+class _QuickSpectrum:
+    """The spectrum of one leave-out from squares alone: an error estimate needs no more digits than that gives."""
+
+    def __init__(self, moments: Moments) -> None:
+        self.mean, self.n_rows = moments.mean, moments.n_rows
+        self.centered_singular_values = moments.centered_singular_values
+        self.eigenvalues = moments.eigenvalues if moments.weight > 1.0 else np.zeros(moments.dim)
+        self._gram, self._ranks = moments.gram, min(moments.n_rows, moments.dim)
+
+    @cached_property
+    def singular_values(self) -> Array:
+        return np.sqrt(np.maximum(np.linalg.eigvalsh(self._gram)[::-1], 0.0))[: self._ranks]

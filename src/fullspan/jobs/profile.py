@@ -1,0 +1,165 @@
+"""The curves and counts behind a report, as plain values: spectra, distributions, hygiene, notes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fullspan._typing import Array
+from fullspan.errors import UndefinedMeasureError
+from fullspan.measures.evidence import Evidence
+from fullspan.measures.null import gaussian_spectra
+from fullspan.summaries.base import Summaries
+from fullspan.summaries.duplicates import Duplicates
+from fullspan.summaries.extremes import Extremes
+from fullspan.summaries.frequency import FrequencyProfile
+from fullspan.summaries.quantiles import Quantiles
+from fullspan.summaries.rows import ROW_MEASURES, Distribution
+from fullspan.summaries.triangle import Triangle
+
+__all__ = ["hygiene_of", "notes_of", "profile_of"]
+
+_LEVELS = np.concatenate([[0.0, 0.001, 0.01], np.linspace(0.02, 0.98, 49), [0.99, 0.999, 1.0]])
+_MOST_PAIRS = 500_000
+#: Spacing of the stored numbers around one.
+_EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float8_e4m3fn": 2.0**-3, "float8_e5m2": 2.0**-2, "float64": 2.0**-52}
+
+
+def profile_of(made: Summaries, evidence: Evidence) -> dict[str, Any]:
+    """What figures are drawn from: see :class:`~fullspan.TableRecord`."""
+    profile: dict[str, Any] = {}
+    if evidence.spectrum is not None:
+        profile |= _spectra(evidence)
+    if evidence.row_profile is not None and made.get(Quantiles) is not None:
+        profile |= {name: each for name in ROW_MEASURES if (each := _spread(evidence.row_profile, name)) is not None}
+    if evidence.unit_moments is not None:
+        profile |= _shares(evidence)
+    if made.get(Quantiles) is not None:
+        low, middle, high = made[Quantiles].quantile((0.05, 0.5, 0.95))
+        profile["dimension_quantiles"] = {"q05": low.tolist(), "median": middle.tolist(), "q95": high.tolist()}
+    if evidence.sample_rows is not None:
+        profile |= _sampled(evidence)
+    if made.get(FrequencyProfile) is not None:
+        profile["frequency"] = _frequency(made[FrequencyProfile])
+    return profile
+
+
+def _spectra(evidence: Evidence) -> dict[str, Any]:
+    curves: dict[str, Any] = {
+        "singular_values": evidence.singular_values.tolist(),
+        "centered_singular_values": evidence.centered_singular_values.tolist(),
+    }
+    if evidence.n_rows > 1:
+        scale = evidence.mean_square
+        squares = gaussian_spectra(evidence.n_rows - 1, evidence.dim).mean(axis=0)
+        curves["null_singular_values"] = np.sqrt(squares * scale).tolist()
+        deviations = np.sqrt(np.maximum(evidence.moments.scatter.diagonal(), 0.0) / (evidence.n_rows - 1))
+        alive = deviations > 0
+        offset = float(np.max(np.abs(evidence.mean[alive]) / deviations[alive], initial=0.0))
+        curves["precision"] = {"eps": _EPS.get(evidence.dtype, 2.0**-23), "offset_over_spread": offset}
+    return curves
+
+
+def _spread(rows: Any, name: str) -> dict[str, Any] | None:
+    try:
+        spread: Distribution = rows.distribution(name)
+    except UndefinedMeasureError:
+        return None
+    return {
+        "q": _LEVELS.tolist(),
+        "values": spread.quantile(_LEVELS).tolist(),
+        "mean": spread.mean,
+        "deviation": spread.deviation if spread.count > 1 else 0.0,
+        "lowest": [_row(row.position, row.id) | {"value": row.value} for row in spread.lowest],
+        "highest": [_row(row.position, row.id) | {"value": row.value} for row in spread.highest],
+    }
+
+
+def _row(position: Any, identity: Any) -> dict[str, Any]:
+    return {"position": int(position), "id": identity.item() if hasattr(identity, "item") else identity}
+
+
+def _shares(evidence: Evidence) -> dict[str, Any]:
+    try:
+        shares = evidence.units.dimension_shares
+    except UndefinedMeasureError:
+        return {}
+    order = np.argsort(shares)[::-1][:10]
+    return {"dimension_shares": [{"dimension": int(d), "share": float(shares[d])} for d in order]}
+
+
+def _sampled(evidence: Evidence) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    sample = evidence.sample
+    norms = np.linalg.norm(sample.astype(np.float64), axis=1)
+    alive = norms > 0
+    if alive.sum() > 1:
+        some = min(int(np.sqrt(2 * _MOST_PAIRS)), int(alive.sum()))
+        units = sample[alive][:some] / norms[alive][:some, None]
+        cosines = (units @ units.T)[np.triu_indices(some, 1)]
+        counts, edges = np.histogram(np.clip(cosines, -1.0, 1.0), bins=80, range=_window(cosines))
+        found["cosine"] = {"edges": edges.tolist(), "counts": counts.tolist(), "n_pairs": len(cosines)}
+    try:
+        neighbors = evidence.neighbors
+    except UndefinedMeasureError:
+        return found
+    occurrences = np.bincount(neighbors.indices.ravel(), minlength=neighbors.n_rows)
+    found["neighbors"] = {
+        "k": neighbors.k,
+        "sample_rows": neighbors.n_rows,
+        "occurrences": np.bincount(np.minimum(occurrences, 100)).tolist(),
+    }
+    return found
+
+
+def _window(cosines: Array) -> tuple[float, float]:
+    """Where the cosines lie, with room on both sides, within [-1, 1]."""
+    low, high = float(cosines.min()), float(cosines.max())
+    room = max(0.05 * (high - low), 1e-6)
+    return max(low - room, -1.0), min(high + room, 1.0)
+
+
+def _frequency(profile: Any) -> dict[str, Any]:
+    return {"deciles": profile.deciles(), "zero_count": profile.n_zero_frequency}
+
+
+def hygiene_of(made: Summaries) -> dict[str, Any]:
+    """Damaged rows and columns, as counts and names: see :class:`~fullspan.TableRecord`."""
+    found: dict[str, Any] = {}
+    if made.get(Extremes) is not None:
+        found |= made[Extremes].to_dict()
+    if made.get(Duplicates) is not None:
+        found["duplicate_rows"] = _duplicates(made[Duplicates])
+    return found
+
+
+def _duplicates(rows: Duplicates) -> dict[str, Any]:
+    return {
+        "count": int(rows.n_duplicates),
+        "exact": rows.exact,
+        "n_distinct": int(rows.n_distinct),
+        "relative_error": rows.relative_error,
+        "groups": rows.groups(5) if rows.exact else [],
+    }
+
+
+def notes_of(made: Summaries, evidence: Evidence, table: Any) -> tuple[str, ...]:
+    """Plain sentences on how the numbers were had."""
+    notes = []
+    if made.get(Duplicates) is not None and not made[Duplicates].exact:
+        notes.append(
+            f"Duplicate rows were estimated by a sketch within {made[Duplicates].relative_error:.1%}: "
+            "the table is past the memory bound of exact counting."
+        )
+    if evidence.sample_rows is not None:
+        notes.append(
+            f"Neighbors and the cosine histogram were taken on a seeded sample of {len(evidence.sample_rows):,} rows."
+        )
+    if isinstance(evidence.spectrum, Triangle):
+        notes.append(
+            "The spectrum was taken from a QR factor, without squares: its smallest values were too small for them."
+        )
+    if not table.repeatable:
+        notes.append("The rows came as a stream and were read once: what needs a second pass (isotropy) is missing.")
+    return tuple(notes)
