@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -47,7 +47,7 @@ def _scramble(value: int) -> int:
     return value ^ (value >> 31)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Piece:
     """Sorted values, shape ``(n_columns, length)``, each standing for `weight` rows."""
 
@@ -160,7 +160,7 @@ class ColumnSketch:
         wanted = np.atleast_1d(np.asarray(q if np.isscalar(q) else list(cast(Iterable[float], q)), dtype=np.float64))
         if self.count == 0:
             raise UndefinedMeasureError("A quantile needs at least one row; got an empty sketch.")
-        if wanted.size and not (0.0 <= wanted.min() and wanted.max() <= 1.0):
+        if not ((wanted >= 0.0) & (wanted <= 1.0)).all():
             raise InputError(f"A quantile needs fractions from 0 to 1; got {wanted.tolist()}.")
         weight = self._reading_weight()
         out = np.empty((len(wanted), self.n_columns))
@@ -211,8 +211,7 @@ class ColumnSketch:
                 together = np.concatenate([each.values for each in group], axis=1)
                 together.sort(axis=1)
                 piece = _Piece(piece.weight, together)
-            rest = [each for each in self._pieces if not any(each is one for one in group)]
-            self._pieces = [*rest, self._thin(piece, 2)]
+            self._pieces = [*(each for each in self._pieces if each not in group), self._thin(piece, 2)]
 
     def _lightest(self) -> list[_Piece]:
         """The pieces to thin next: a long one, or a chunk's worth of short ones, of the least weight that has them."""
@@ -270,7 +269,7 @@ def _at_weight(values: Array, weight: int, wanted: int) -> Array:
     return values[:, factor // 2 :: factor]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Quantiles(Summary):
     """Quantiles of every dimension.
 
@@ -280,11 +279,9 @@ class Quantiles(Summary):
     are always exact. Cost: 0.7 µs a float32 row at dim 128; 4 bytes for each of ``capacity * dim`` values.
     """
 
-    wants_raw: ClassVar[bool] = False
-
     dim: int
     n_rows: int
-    sketch: ColumnSketch = field(repr=False, compare=False)
+    sketch: ColumnSketch = field(repr=False)
 
     @classmethod
     def accumulator(cls, dim: int, *, capacity: int | None = None) -> _QuantilesBuilder:  # type: ignore[override]
