@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from fullspan.io.base import OpenOptions, TableInfo
 from fullspan.io.checkpoint import Checkpoint, StoredTensor, quote
 from fullspan.io.quantized import STORAGE
 
-__all__ = ["list_tables", "open_checkpoint", "open_tables", "read_metadata"]
+__all__ = ["list_tables", "map_array", "open_checkpoint", "open_tables", "read_json", "read_metadata", "sharded"]
 
 MAX_HEADER_BYTES = 100_000_000
 MAX_DIMENSIONS = 64
@@ -61,7 +61,7 @@ def list_tables(path: Path) -> list[TableInfo]:
 def open_checkpoint(path: Path) -> Checkpoint:
     """The tensors of a safetensors file, or of the shards of a ``*.safetensors.index.json``."""
     if path.suffix == ".json":
-        return Checkpoint(path, _FORMAT, _sharded(path))
+        return Checkpoint(path, _FORMAT, sharded(path, _tensors))
     return Checkpoint(path, _FORMAT, _tensors(path))
 
 
@@ -182,9 +182,10 @@ def map_array(path: Path, kind: np.dtype[Any], shape: tuple[int, ...], offset: i
     return mapped.view(np.ndarray)
 
 
-def _sharded(path: Path) -> dict[str, StoredTensor]:
+def sharded(path: Path, read: Callable[[Path], Mapping[str, StoredTensor]]) -> dict[str, StoredTensor]:
+    """The tensors of all the shards that an index lists, each shard read by `read`."""
     shard_of = _weight_map(path)
-    shards = {shard: _shard(path, shard) for shard in sorted(set(shard_of.values()))}
+    shards = {shard: read(_shard(path, shard)) for shard in sorted(set(shard_of.values()))}
     tensors: dict[str, StoredTensor] = {}
     for name, shard in shard_of.items():
         if name not in shards[shard]:
@@ -207,11 +208,11 @@ def _weight_map(path: Path) -> dict[str, str]:
     return found
 
 
-def _shard(index: Path, shard: str) -> dict[str, StoredTensor]:
+def _shard(index: Path, shard: str) -> Path:
     path = index.parent / shard
     if not path.is_file():
         raise MissingFileError(f"{quote(index)} needs its shard {shard!r}; it is missing. Was the download complete?")
-    return _tensors(path)
+    return path
 
 
 def read_json(path: Path, limit: int) -> Any:
