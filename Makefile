@@ -35,9 +35,8 @@ docs: $(VENV)/.dev ## Build the documentation into site/
 bench: $(VENV)/.dev ## Benchmarks
 	$(BIN)/python -m benchmarks
 
-build: $(VENV)/.dev ## Build the wheel and the source archive into dist/
-	$(PIP) build
-	$(BIN)/python -m build --outdir dist .
+build: $(BIN)/python ## Build the wheel into dist/
+	$(BIN)/python -m pip wheel --disable-pip-version-check -q --no-deps -w dist .
 
 fix: $(VENV)/.dev ## Format, and fix what can be fixed by itself
 	$(BIN)/ruff check --fix .
