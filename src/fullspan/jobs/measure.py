@@ -27,7 +27,7 @@ from fullspan.summaries.moments import Moments
 from fullspan.summaries.rows import RowProfile
 from fullspan.summaries.units import UnitMoments
 
-__all__ = ["measure"]
+__all__ = ["default_measures", "measure", "measure_table", "provenance"]
 
 #: Catalog entries that a standard error over rows comes with, and the row measure it is the mean of.
 _MEANS_OF_ROWS = {
@@ -136,7 +136,7 @@ def measure(
         record = measure_table(each, names, mine, hygiene=whole, explicit=measures is not None)
         key = _fresh_key(each.name, reports)
         reports[key] = TableReport(record, diagnose(record, limits))
-    return Report(reports, _provenance(source, names, settings))
+    return Report(reports, provenance(source, names, settings))
 
 
 def measure_table(table: Any, names: list[str], settings: Settings, *, hygiene: bool, explicit: bool) -> TableRecord:
@@ -176,9 +176,14 @@ def measure_table(table: Any, names: list[str], settings: Settings, *, hygiene: 
     )
 
 
+def default_measures() -> list[str]:
+    """Names of the measures of a report when none are asked for."""
+    return [entry.name for entry in catalog.CATALOG.values() if entry.default and entry.read is not None]
+
+
 def _names(measures: Iterable[str] | None) -> list[str]:
     if measures is None:
-        return [entry.name for entry in catalog.CATALOG.values() if entry.default]
+        return default_measures()
     if isinstance(measures, str):
         measures = [part.strip() for part in measures.split(",") if part.strip()]
     names = list(dict.fromkeys(catalog.get(name).name for name in measures))
@@ -310,16 +315,20 @@ def _told(progress: Callable[..., None], table: Any) -> Callable[[str, int], Non
     return lambda phase, done: progress(table.name, phase, done, table.n_rows)
 
 
-def _provenance(source: Any, names: list[str], settings: Settings) -> dict[str, Any]:
+def provenance(source: Any, names: list[str], settings: Settings) -> dict[str, Any]:
+    """What a report was made from, and with what."""
     return {
         "fullspan": fullspan.__version__,
         "numpy": np.__version__,
         "python": sys.version.split()[0],
         "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        "source": str(source)
-        if isinstance(source, (str, bytes)) or hasattr(source, "__fspath__")
-        else type(source).__name__,
+        "source": [_name_of(each) for each in source] if isinstance(source, list) else _name_of(source),
         "measures": names,
         "sample": settings.sample,
         "seed": settings.seed,
     }
+
+
+def _name_of(source: Any) -> str:
+    """The path, or the kind of object."""
+    return str(source) if isinstance(source, str) or hasattr(source, "__fspath__") else type(source).__name__
