@@ -33,7 +33,7 @@ docs: $(VENV)/.dev ## Build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(VENV)/.dev ## Benchmarks
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.run
 
 build: $(BIN)/python ## Build the wheel into dist/
 	$(BIN)/python -m pip wheel --disable-pip-version-check -q --no-deps -w dist .

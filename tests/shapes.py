@@ -5,6 +5,7 @@ A function of the package states shapes in its signature with the names of jaxty
     if TYPE_CHECKING:
         from jaxtyping import Float
 
+
     def mean_norm(rows: Float[Array, "n dim"]) -> Float[Array, ""]: ...
 
 At run time these annotations are strings that nobody reads. `install` puts a hook on the import of ``fullspan.*`` that
@@ -26,7 +27,21 @@ from typing import Any
 
 import jaxtyping
 
-KINDS = ("Bool", "Complex", "Float", "Float16", "Float32", "Float64", "Inexact", "Int", "Int64", "Num", "Real", "Shaped", "UInt")
+KINDS = (
+    "Bool",
+    "Complex",
+    "Float",
+    "Float16",
+    "Float32",
+    "Float64",
+    "Inexact",
+    "Int",
+    "Int64",
+    "Num",
+    "Real",
+    "Shaped",
+    "UInt",
+)
 _SHAPED = re.compile(rf"\b(?:{'|'.join(KINDS)})\[")
 _DECORATOR = "__fullspan_checked__"
 
@@ -51,9 +66,7 @@ def _matches(value: Any, hint: Any) -> bool:
 def checked(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, with its shape annotations enforced at each call."""
     texts = {
-        name: text
-        for name, text in function.__annotations__.items()
-        if isinstance(text, str) and _SHAPED.search(text)
+        name: text for name, text in function.__annotations__.items() if isinstance(text, str) and _SHAPED.search(text)
     }
     signature = inspect.signature(function)
 

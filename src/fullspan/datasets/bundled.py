@@ -95,7 +95,9 @@ def load_glove(n_rows: int | None = None) -> GloVe:
     ((1000, 50), 'the')
     """
     if n_rows is not None and not 1 <= n_rows <= N_ROWS:
-        raise InputError(f"load_glove needs n_rows between 1 and {N_ROWS}; got {n_rows}. The bundled table has no more rows.")
+        raise InputError(
+            f"load_glove needs n_rows between 1 and {N_ROWS}; got {n_rows}. The bundled table has no more rows."
+        )
     import pyarrow.parquet as pq
 
     table = pq.read_table(glove_path()).slice(0, n_rows)

@@ -12,7 +12,7 @@ import pytest
 import fullspan
 from tests import shapes
 
-PROBE = '''
+PROBE = """
 from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,7 @@ def first(E: Float[Array, "n dim"] | None = None, *, wrong: bool = False) -> Flo
 
 def untouched(E: Any) -> Any:
     return E
-'''
+"""
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_right_shapes_pass(probe):
 
 def test_an_axis_must_have_one_size_in_a_call(probe):
     (project,) = probe.kept
-    with pytest.raises(TypeError, match=r'project: axes is annotated Float\[Array, .k dim.\]; got float64\[2, 5\]'):
+    with pytest.raises(TypeError, match=r"project: axes is annotated Float\[Array, .k dim.\]; got float64\[2, 5\]"):
         project(np.ones((4, 3)), np.ones((2, 5)))
 
 
