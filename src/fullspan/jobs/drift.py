@@ -17,7 +17,8 @@ from fullspan.io.formats import open_tables
 from fullspan.jobs.measure import default_measures, measure_table, provenance
 from fullspan.jobs.passes import Settings
 from fullspan.jobs.results import SCHEMA_VERSION
-from fullspan.measures import catalog, drift as formulas
+from fullspan.measures import catalog
+from fullspan.measures import drift as formulas
 from fullspan.store.records import Reading, TableRecord
 from fullspan.summaries.cross import CrossMoments
 from fullspan.summaries.fold import fold
