@@ -1,0 +1,76 @@
+"""A group whose commands are imported when they are called, and help that reads well: sections, examples, verbatim."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import click
+
+from fullspan.errors import did_you_mean
+
+__all__ = ["Command", "Group", "Section"]
+
+
+class Section(click.Option):
+    """An option that names the section of the help it belongs to."""
+
+    def __init__(self, *args: Any, section: str = "Options", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.section = section
+
+
+class Command(click.Command):
+    """A command with examples under its help, and options in sections."""
+
+    def __init__(self, *args: Any, examples: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.examples = examples
+        self.context_settings = {"help_option_names": ["-h", "--help"], **self.context_settings}
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                sections.setdefault(getattr(parameter, "section", "Options"), []).append(record)
+        for name, records in sorted(sections.items(), key=lambda item: item[0] == "Options"):
+            with formatter.section(name):
+                formatter.write_dl(records, col_max=26)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.examples:
+            with formatter.section("Examples"):
+                for line in self.examples.strip().splitlines():
+                    formatter.write(f"  {line.strip()}\n")
+
+
+class Group(click.Group):
+    """Commands by the place they live in: nothing of them is imported for the list."""
+
+    def __init__(self, *args: Any, places: dict[str, tuple[str, str]], examples: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.places = places
+        self.examples = examples
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.places)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.places:
+            return None
+        module, _, name = self.places[cmd_name][0].partition(":")
+        return getattr(importlib.import_module(module), name)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        name = args[0]
+        if name not in self.places and not name.startswith("-"):
+            ctx.fail(f"No command is named {name!r}.{did_you_mean(name, self.places)} Commands: {', '.join(self.places)}.")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, told) for name, (_, told) in self.places.items()])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        Command.format_epilog(self, ctx, formatter)  # type: ignore[arg-type]

@@ -1,0 +1,86 @@
+"""A report as Markdown: for a pull request, a wiki, a job summary."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from fullspan.jobs.formats import words
+from fullspan.jobs.results import TableReport
+from fullspan.store.records import Finding, Reading
+
+__all__ = ["render_markdown"]
+
+_SIGNS = {"fail": "❌", "warn": "⚠️", "note": "ℹ️", "ok": "✅"}
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&@])")
+
+
+def render_markdown(report: Any) -> str:
+    """A report as GitHub-flavored Markdown; names from the data are escaped."""
+    return "\n\n".join(_table(table) for table in report) + "\n"
+
+
+def escape(text: object) -> str:
+    """`text` as Markdown that shows it literally, on one line."""
+    return _SPECIAL.sub(r"\\\1", words.clean(text))
+
+
+def code(text: object) -> str:
+    """`text` as a code span, fenced by more backticks than it holds."""
+    plain = words.clean(text)
+    fence = "`" * (max((len(run) for run in re.findall(r"`+", plain)), default=0) + 1)
+    pad = " " if plain.startswith("`") or plain.endswith("`") else ""
+    return f"{fence}{pad}{plain}{pad}{fence}"
+
+
+def _table(table: TableReport) -> str:
+    record = table.record
+    parts = [
+        f"## {_SIGNS[table.worst]} {escape(record.table or 'table')}",
+        f"{escape(words.shape_of(record))} · {escape(' · '.join(words.facts(record)))}",
+        f"**{escape(words.verdict(table.findings, len(record.readings)))}**",
+        *(_finding(finding) for finding in words.by_severity(table.findings)),
+    ]
+    if record.readings:
+        parts.append(_readings(record.readings.values()))
+    for group, some in record.groups.items():
+        parts += [f"### {escape(group)}", _readings(some.values())]
+    if record.notes:
+        parts.append("\n".join(f"- {escape(note)}" for note in record.notes))
+    return "\n\n".join(parts)
+
+
+def _finding(finding: Finding) -> str:
+    group = f" ({escape(finding.group)})" if finding.group is not None else ""
+    sign = "⚪" if finding.waived is not None else _SIGNS.get(finding.severity, "")
+    lines = [f"### {sign} {escape(finding.title)}{group}", ""]
+    lines += [f"- {escape(words.evidence_line(evidence))}" for evidence in finding.evidence]
+    if finding.waived is not None:
+        return "\n".join([*lines, f"- waived: {escape(finding.waived)}"])
+    if finding.cause:
+        lines += ["", escape(finding.cause)]
+    if finding.remedy:
+        lines += ["", "Remedy:", "", *_block(finding.remedy)]
+    if finding.verify:
+        lines += ["", f"Verify: {escape(finding.verify)}"]
+    if finding.docs:
+        lines += ["", f"See {escape(finding.docs)}"]
+    return "\n".join(lines)
+
+
+def _block(text: str) -> list[str]:
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [fence, *(words.clean(line) for line in text.splitlines()), fence]
+
+
+def _readings(readings: Iterable[Reading]) -> str:
+    lines = ["| measure | | value | ± error | isotropic |", "| --- | --- | ---: | ---: | ---: |"]
+    for reading in readings:
+        value = words.value_of(reading)
+        if reading.value is None and reading.why:
+            value += f" ({reading.why})"
+        cells = (code(reading.measure), words.arrow(reading.measure), escape(value), words.error_of(reading), words.null_of(reading))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
