@@ -11,7 +11,7 @@ import pytest
 
 @pytest.fixture
 def python() -> Callable[[str], str]:
-    """Run code in a new interpreter with warnings as errors; its standard output. An interpreter that fails fails the test."""
+    """Run code in a new interpreter with warnings as errors; gives its standard output."""
 
     def run(code: str) -> str:
         done = subprocess.run(

@@ -27,21 +27,7 @@ from typing import Any
 
 import jaxtyping
 
-KINDS = (
-    "Bool",
-    "Complex",
-    "Float",
-    "Float16",
-    "Float32",
-    "Float64",
-    "Inexact",
-    "Int",
-    "Int64",
-    "Num",
-    "Real",
-    "Shaped",
-    "UInt",
-)
+KINDS = ("Bool", "Complex", "Float", "Float32", "Float64", "Inexact", "Int", "Int64", "Num", "Real", "Shaped", "UInt")
 _SHAPED = re.compile(rf"\b(?:{'|'.join(KINDS)})\[")
 _DECORATOR = "__fullspan_checked__"
 

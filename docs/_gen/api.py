@@ -32,9 +32,7 @@ def pages() -> tuple[dict[str, str], Any]:
         title, text = GROUPS.get(path.split(".")[1], ("Other", ""))
         groups.setdefault(title, []).append(path)
         about[title] = about.get(title) or text
-    groups.setdefault("Datasets", []).extend(
-        f"fullspan.datasets.bundled.{name}" for name in ("load_glove", "glove_path", "GloVe")
-    )
+    groups["Datasets"] = [f"fullspan.datasets.bundled.{name}" for name in ("load_glove", "glove_path", "GloVe")]
     about["Datasets"] = "The table that ships with the package."
     made, nav = {}, []
     for title, paths in groups.items():

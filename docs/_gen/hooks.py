@@ -19,7 +19,8 @@ HERE = Path(__file__).parent
 def _load(name: str) -> Any:
     """A module beside this one; MkDocs runs hooks outside any package."""
     spec = importlib.util.spec_from_file_location(f"fullspan_docs_{name}", HERE / f"{name}.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)

@@ -82,9 +82,9 @@ def index(entries: dict[str, Any]) -> str:
     lines = [
         "# Measures",
         "",
-        "Every measure is a plain function, `fullspan.NAME`, and an entry in the catalog, so that a report can print its",
-        "number beside what an isotropic Gaussian table of the same shape reads. `fullspan measures` prints this list,",
-        "`fullspan measures NAME` explains one. **●** marks the default report.",
+        "Every measure is a plain function, `fullspan.NAME`, and an entry in the catalog, so that a report can print",
+        "its number beside what an isotropic Gaussian table of the same shape reads. `fullspan measures` prints this",
+        "list, `fullspan measures NAME` explains one. **●** marks the default report.",
     ]
     for family, members in families(entries):
         lines += ["", f"## {family.capitalize()}", "", ABOUT.get(family, ""), "", "| | measure | what it is | better |"]

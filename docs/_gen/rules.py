@@ -28,10 +28,10 @@ def pages() -> tuple[dict[str, str], Any]:
     lines = [
         "# Rules",
         "",
-        "A rule reads measures and says what is wrong: with what evidence, what the likely cause is, what to do, and how",
-        "to see that it helped. Each value is set against what an isotropic Gaussian table of the same shape reads, so a",
-        "small table is not blamed for being small. These are the limits that ship; [Gates and rules](check.md) says how",
-        "to change them.",
+        "A rule reads measures and says what is wrong: with what evidence, what the likely cause is, what to do, and",
+        "how to see that it helped. Each value is set against what an isotropic Gaussian table of the same shape",
+        "reads, so a small table is not blamed for being small. These are the limits that ship;",
+        "[Gates and rules](check.md) says how to change them.",
     ]
     for name, what, toml in sections(path.read_text(encoding="utf-8")):
         title = "Limits for every rule" if name == "all" else name

@@ -21,9 +21,8 @@ _REPORT = "import json; print(json.dumps(sorted({name.partition('.')[0] for name
 
 
 def test_no_module_loads_a_heavy_package(python):
-    loaded = set(
-        json.loads(python(f"import importlib, sys\nfor name in {MODULES}: importlib.import_module(name)\n{_REPORT}"))
-    )
+    code = f"import importlib, sys\nfor name in {MODULES}: importlib.import_module(name)\n{_REPORT}"
+    loaded = set(json.loads(python(code)))
     assert not loaded & HEAVY
 
 
