@@ -85,7 +85,7 @@ class Extremes(Summary):
     rows
         A :class:`RowHits` for each of :data:`ROW_FAULTS`: rows holding NaN or infinity, zero rows, rows whose entries
         are all equal but not zero (dim above 1), rows with denormal entries, rows with entries at the largest finite
-        value of the stored type or beyond.
+        value of the stored type.
     minimum, maximum
         ``(dim,)`` range of the finite entries of each dimension; +inf and -inf where there are none.
     nan_counts, infinite_counts
@@ -220,7 +220,6 @@ class _Builder:
         for start in range(0, len(block), step):
             self._add_chunk(block, slice(start, start + step))
         self._count("zero", block, np.flatnonzero(block.norms == 0.0), self.dim)
-        self._find_constant(block)
         self.n_rows += len(block)
 
     def _add_chunk(self, block: Block, where: slice) -> None:
@@ -234,8 +233,10 @@ class _Builder:
         if np.isfinite(peak) and (self.largest is None or peak >= abs(self.largest.value)):
             self._find_largest(block, rows, where.start, peak)
         if peak >= self.limit:
-            self._count_entries("saturated", block, np.abs(rows) >= self.limit, where.start)
+            size = np.abs(rows)
+            self._count_entries("saturated", block, (size >= self.limit) & (size < np.inf), where.start)
         self._find_denormal(block, rows, where.start)
+        self._find_constant(block, rows, where.start)
         if not self.alone:
             self._split_columns(rows)
 
@@ -267,15 +268,15 @@ class _Builder:
         if magnitude.min() < self.below:
             self._count_entries("denormal", block, magnitude < self.below, start)
 
-    def _find_constant(self, block: Block) -> None:
-        rows = block.rows
+    def _find_constant(self, block: Block, rows: Array, start: int) -> None:
         if self.dim < 2:
             return
         first = rows[:, 0]
-        likely = (first == rows[:, -1]) & (first == rows[:, self.dim // 2]) & (first != 0.0) & np.isfinite(first)
+        likely = (first == rows[:, -1]) & (first != 0.0) & np.isfinite(first)
         if likely.any():
             some = np.flatnonzero(likely)
-            self._count("constant", block, some[(rows[some] == rows[some, :1]).all(axis=1)], self.dim)
+            some = some[(rows[some] == rows[some, :1]).all(axis=1)]
+            self._count("constant", block, some + start, self.dim)
 
     def _split_columns(self, rows: Array) -> None:
         """Refine the classes of equal columns by the rows of one chunk."""
