@@ -93,9 +93,7 @@ def descending(values: Any, call: str, what: str = "singular value") -> Array:
     """
     array = np.sort(vector(values, call, f"{what}s"))[::-1]
     if not len(array) or not array.any():
-        raise UndefinedMeasureError(
-            f"{call} needs at least one non-zero {what}; got {len(array)} zeros. {_ZERO_TABLE}"
-        )
+        raise UndefinedMeasureError(f"{call} needs at least one non-zero {what}; got {len(array)} zeros. {_ZERO_TABLE}")
     if array[-1] < 0:
         if array[-1] < -1e-8 * array[0]:
             raise InputError(f"{call} needs {what}s that are not negative; got {array[-1]:.6g}.")

@@ -1,9 +1,9 @@
 """Information abundance and its variants: the sum of the singular values over the largest.
 
-The paper takes the uncentered table, where a mean shift alone reads as collapse; so the centered one stands beside it. What a user
-sees of a recommender's table are rows weighted by how often they are looked up: the frequency-weighted variant. A
-table of dim 8 cannot reach the abundance of one of dim 128, and a table of 60 rows cannot reach its dim: the variants
-relative to dim and to an isotropic Gaussian table of the same shape.
+The paper takes the uncentered table, where a mean shift alone reads as collapse; so the centered one stands beside it.
+What a user sees of a recommender's table are rows weighted by how often they are looked up: the frequency-weighted
+variant. A table of dim 8 cannot reach the abundance of one of dim 128, and a table of 60 rows cannot reach its dim: the
+variants relative to dim and to an isotropic Gaussian table of the same shape.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ def null_information_abundance(singular_values: Any, n_rows: int, dim: int) -> f
     Returns
     -------
     float
-        About 1 for a table without structure, towards 0 for a collapsed one; orthogonal columns exceed 1. Invariant to scale and
-        rotation.
+        About 1 for a table without structure, towards 0 for a collapsed one; orthogonal columns exceed 1. Invariant to
+        scale and rotation.
 
     Raises
     ------
@@ -133,4 +133,7 @@ def null_information_abundance(singular_values: Any, n_rows: int, dim: int) -> f
     >>> round(null_information_abundance([1.0] + [0.0] * 63, 100, 64), 2)
     0.03
     """
-    return information_abundance(singular_values) / null.spectrum_null("singular", information_abundance)(n_rows, dim).value
+    return (
+        information_abundance(singular_values)
+        / null.spectrum_null("singular", information_abundance)(n_rows, dim).value
+    )

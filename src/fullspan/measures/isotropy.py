@@ -136,16 +136,16 @@ def isotropy_of_partition(log_z_positive: Any, log_z_negative: Any = None) -> fl
 def isotropy(E: Any, *, signs: str = "both", center: bool = False) -> float:
     """How evenly the table spreads over directions, from its partition function along the principal axes.
 
-    ``Iso(E) = min_c Z(c) / max_c Z(c)``, ``Z(c) = Σ_i exp(c·e_i)``, c over the eigenvectors of EᵀE (of E Eᵀ in the paper, whose
-    E stands transposed).
+    ``Iso(E) = min_c Z(c) / max_c Z(c)``, ``Z(c) = Σ_i exp(c·e_i)``, c over the eigenvectors of EᵀE (of E Eᵀ in the
+    paper, whose E stands transposed).
 
     Parameters
     ----------
     E
         Table ``(n, dim)``.
     signs
-        ``"both"``: c and -c, which no decomposition's choice of sign can change. ``"one"``: one sign, that which makes the
-        largest entry of c positive. ``"eigh"``: as LAPACK's symmetric solver returns them, as published numbers do.
+        ``"both"``: c and -c, which no decomposition's choice of sign can change. ``"one"``: one sign, that which makes
+        the largest entry of c positive. ``"eigh"``: as LAPACK's symmetric solver returns them, as published numbers do.
     center
         Subtract the mean row first: Iso(E - μ).
 
@@ -184,7 +184,9 @@ def isotropy(E: Any, *, signs: str = "both", center: bool = False) -> float:
         E = E - E.mean(axis=0)
     largest = np.abs(E).max()
     if largest == 0:
-        raise UndefinedMeasureError(f"isotropy needs at least one non-zero row; got {len(E)} zero rows{' after centering' * center}.")
+        raise UndefinedMeasureError(
+            f"isotropy needs at least one non-zero row; got {len(E)} zero rows{' after centering' * center}."
+        )
     axes = np.linalg.eigh((E / largest).T @ (E / largest))[1]
     if signs == "one":
         axes = axes * np.where(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])] < 0, -1.0, 1.0)
@@ -197,7 +199,8 @@ def isotropy(E: Any, *, signs: str = "both", center: bool = False) -> float:
 def iso_score(eigenvalues: Any) -> float:
     """How evenly the variance spreads over the principal axes, as a share of the dimensions.
 
-    IsoScore's seven steps come to ``(PR - 1)/(d - 1)``, with PR the participation ratio of the covariance's eigenvalues.
+    IsoScore's seven steps come to ``(PR - 1)/(d - 1)``, with PR the participation ratio of the covariance's
+    eigenvalues.
 
     Parameters
     ----------
@@ -217,8 +220,8 @@ def iso_score(eigenvalues: Any) -> float:
 
     Notes
     -----
-    O(dim). Biased for few rows: n rows of an isotropic Gaussian read about n/(n + dim): 0.50 at n = 70, dim = 64. Compare
-    with its null, or use :func:`iso_score_star`.
+    O(dim). Biased for few rows: n rows of an isotropic Gaussian read about n/(n + dim): 0.50 at n = 70, dim = 64.
+    Compare with its null, or use :func:`iso_score_star`.
 
     References
     ----------
@@ -254,8 +257,8 @@ def iso_score_star(eigenvalues: Any, n_rows: int, *, shrinkage: float | None = N
     Returns
     -------
     float
-        In ``[0, 1]``: 0 when all variance lies on one axis (up to the shrinkage), 1 when it is equal on all. Invariant to
-        scale, rotation and translation.
+        In ``[0, 1]``: 0 when all variance lies on one axis (up to the shrinkage), 1 when it is equal on all. Invariant
+        to scale, rotation and translation.
 
     Raises
     ------
@@ -266,14 +269,14 @@ def iso_score_star(eigenvalues: Any, n_rows: int, *, shrinkage: float | None = N
 
     Notes
     -----
-    O(dim). The paper shrinks towards a covariance of more data, or towards I; an absolute I would depend on the scale, so the
-    target here has the table's own mean variance. Gaussian tables read near 1 at any n; a collapsed table of few rows
-    is flattered, by about its ζ.
+    O(dim). The paper shrinks towards a covariance of more data, or towards I; an absolute I would depend on the scale,
+    so the target here has the table's own mean variance. Gaussian tables read near 1 at any n; a collapsed table of few
+    rows is flattered, by about its ζ.
 
     References
     ----------
-    Rudman and Eickhoff 2024, Stable anisotropic regularization, section 3; Chen et al. 2010, Shrinkage algorithms for MMSE
-    covariance estimation, equation 23.
+    Rudman and Eickhoff 2024, Stable anisotropic regularization, section 3; Chen et al. 2010, Shrinkage algorithms for
+    MMSE covariance estimation, equation 23.
 
     Examples
     --------
@@ -282,7 +285,9 @@ def iso_score_star(eigenvalues: Any, n_rows: int, *, shrinkage: float | None = N
     """
     values = _check.descending(eigenvalues, "iso_score_star", "eigenvalue")
     if len(values) < 2 or n_rows < 2:
-        raise UndefinedMeasureError(f"iso_score_star needs two dimensions and two rows; got {len(values)} and {n_rows}.")
+        raise UndefinedMeasureError(
+            f"iso_score_star needs two dimensions and two rows; got {len(values)} and {n_rows}."
+        )
     if shrinkage is None:
         shrinkage = _oracle_shrinkage(values, n_rows - 1)
     if not 0 <= shrinkage <= 1:
@@ -322,8 +327,8 @@ def average_cosine(E: Any) -> float:
     Returns
     -------
     float
-        In ``[-1/(m - 1), 1]``: 1 when all rows point one way, about 0 when they point anywhere, -1/(m - 1) when they cancel.
-        Invariant to rotation and to the scale of the table and of each row; **not** to translation.
+        In ``[-1/(m - 1), 1]``: 1 when all rows point one way, about 0 when they point anywhere, -1/(m - 1) when they
+        cancel. Invariant to rotation and to the scale of the table and of each row; **not** to translation.
 
     Raises
     ------
@@ -332,8 +337,8 @@ def average_cosine(E: Any) -> float:
 
     Notes
     -----
-    O(n·dim²) as written; no pair is sampled and nothing is clipped. Computed as 1 - tr(S)/(m - 1), with S the centered scatter of
-    the unit rows, which does not cancel when all cosines are near 1.
+    O(n·dim²) as written; no pair is sampled and nothing is clipped. Computed as 1 - tr(S)/(m - 1), with S the centered
+    scatter of the unit rows, which does not cancel when all cosines are near 1.
 
     References
     ----------
@@ -361,8 +366,8 @@ def cosine_deviation(E: Any) -> float:
     Returns
     -------
     float
-        In ``[0, 1]``, denominator the number of pairs: 0 when all cosines are equal; about 1/√dim for directions at random.
-        Invariant to rotation and to the scale of the table and of each row.
+        In ``[0, 1]``, denominator the number of pairs: 0 when all cosines are equal; about 1/√dim for directions at
+        random. Invariant to rotation and to the scale of the table and of each row.
 
     Raises
     ------
@@ -452,8 +457,8 @@ def rogue_dimension_share(E: Any) -> float:
     Returns
     -------
     float
-        In ``[1/dim, 1]``: 1 when one dimension makes all of the similarity. Invariant to the scale of the table and of each
-        row, and to the order of the columns; **not** to rotation.
+        In ``[1/dim, 1]``: 1 when one dimension makes all of the similarity. Invariant to the scale of the table and of
+        each row, and to the order of the columns; **not** to rotation.
 
     Raises
     ------
@@ -481,7 +486,9 @@ def share_of_largest(mean: Array) -> float:
     """``max_j m_j² / Σ m²`` of a mean unit row; undefined where rounding is all that is left of it."""
     squares = np.square(mean)
     if squares.sum() <= (8 * np.finfo(np.float64).eps) ** 2:
-        raise UndefinedMeasureError("rogue_dimension_share needs unit rows with a mean; got a mean of zero: the rows cancel.")
+        raise UndefinedMeasureError(
+            "rogue_dimension_share needs unit rows with a mean; got a mean of zero: the rows cancel."
+        )
     return float(squares.max() / squares.sum())
 
 
@@ -498,8 +505,8 @@ def unit_deviation(E: Any) -> float:
     Returns
     -------
     float
-        In ``[0, √(m/(m - 1))]``: 0 when all rows point one way, about 1 for directions spread over the sphere. Invariant to
-        the scale of the table and of each row, and to the order of the columns; **not** to rotation.
+        In ``[0, √(m/(m - 1))]``: 0 when all rows point one way, about 1 for directions spread over the sphere.
+        Invariant to the scale of the table and of each row, and to the order of the columns; **not** to rotation.
 
     Raises
     ------
@@ -550,7 +557,8 @@ def uniformity_estimate(E: Any, *, t: float = 2.0, max_pairs: int = 2**18, seed:
     Returns
     -------
     Estimate
-        Value as in :func:`uniformity`; the standard error (delta method over the pairs drawn) is 0 when all pairs were taken.
+        Value as in :func:`uniformity`; the standard error (delta method over the pairs drawn) is 0 when all pairs were
+        taken.
 
     Raises
     ------
@@ -609,8 +617,8 @@ def uniformity(E: Any, *, t: float = 2.0, max_pairs: int = 2**18, seed: int = 0)
     Returns
     -------
     float
-        In ``[-4t, 0]``, lower is more even: 0 when all rows point one way; about -2t·(1 - 2t/d) in d dimensions for directions at
-        random. Invariant to rotation and to the scale of the table and of each row.
+        In ``[-4t, 0]``, lower is more even: 0 when all rows point one way; about -2t·(1 - 2t/d) in d dimensions for
+        directions at random. Invariant to rotation and to the scale of the table and of each row.
 
     Raises
     ------
@@ -648,8 +656,8 @@ def alignment(x: Any, y: Any, *, power: float = 2.0) -> float:
     Returns
     -------
     float
-        In ``[0, 2^α]``, lower is closer: 0 when each pair points one way. Invariant to a common rotation and to the scale
-        of each row.
+        In ``[0, 2^α]``, lower is closer: 0 when each pair points one way. Invariant to a common rotation and to the
+        scale of each row.
 
     Raises
     ------
@@ -676,6 +684,8 @@ def alignment(x: Any, y: Any, *, power: float = 2.0) -> float:
         raise InputError(f"alignment needs two tables of one shape; got {x.shape} and {y.shape}.")
     u, v = _check.unit_rows(x, "alignment"), _check.unit_rows(y, "alignment")
     if len(u) < len(x) or len(v) < len(y):
-        raise UndefinedMeasureError(f"alignment needs rows that are not zero; got {2 * len(x) - len(u) - len(v)} zero rows.")
+        raise UndefinedMeasureError(
+            f"alignment needs rows that are not zero; got {2 * len(x) - len(u) - len(v)} zero rows."
+        )
     gap = u - v
     return float((np.vecdot(gap, gap) ** (power / 2)).mean())

@@ -10,7 +10,15 @@ from fullspan._typing import Array
 from fullspan.errors import InputError, UndefinedMeasureError
 from fullspan.measures import _check
 
-__all__ = ["correlation", "length_frequency_correlation", "mean_norm", "mean_norm_ratio", "mean_vector_norm", "ranks"]
+__all__ = [
+    "correlation",
+    "length_frequency_correlation",
+    "mean_norm",
+    "mean_norm_ratio",
+    "mean_vector_norm",
+    "norm_variation",
+    "ranks",
+]
 
 
 def _norms(E: Array) -> Array:
@@ -70,7 +78,8 @@ def mean_vector_norm(E: Any) -> float:
     Returns
     -------
     float
-        In ``[0, mean norm]``, in the unit of the table: 0 for a centered table. Invariant to rotation; grows with the scale.
+        In ``[0, mean norm]``, in the unit of the table: 0 for a centered table. Invariant to rotation; grows with the
+        scale.
 
     Raises
     ------
@@ -136,6 +145,47 @@ def mean_norm_ratio(E: Any) -> float:
     return min(1.0, mean_vector_norm(E / largest) / mean_norm(E / largest))
 
 
+def norm_variation(E: Any) -> float:
+    """Spread of the row lengths relative to their average.
+
+    ``std(‖e_i‖) / mean(‖e_i‖)``, ddof 1.
+
+    Parameters
+    ----------
+    E
+        Table ``(n, dim)`` with at least two rows.
+
+    Returns
+    -------
+    float
+        In ``[0, √n]``: 0 when all rows have one length. Invariant to scale and rotation.
+
+    Raises
+    ------
+    UndefinedMeasureError
+        Fewer than two rows, or only zeros.
+
+    Notes
+    -----
+    O(n·dim). About ``1/√(2·dim)`` for Gaussian rows. Large values make inner products and cosines disagree.
+
+    References
+    ----------
+    Coefficient of variation.
+
+    Examples
+    --------
+    >>> norm_variation([[3.0, 4.0], [0.0, 5.0]])
+    0.0
+    """
+    norms = _norms(_check.table(E, "norm_variation", rows=2))
+    largest = norms.max()
+    if largest == 0:
+        raise UndefinedMeasureError(f"norm_variation needs at least one non-zero row; got {len(norms)} zero rows.")
+    norms = norms / largest
+    return float(norms.std(ddof=1) / norms.mean())
+
+
 def ranks(values: Array) -> Array:
     """Ranks from 1, ties at their mean: ``scipy.stats.rankdata(values)``."""
     order = np.argsort(values, kind="stable")
@@ -173,14 +223,14 @@ def length_frequency_correlation(norms: Any, frequencies: Any, *, kind: str = "p
     frequencies
         ``(n,)`` counts or probabilities of the rows, not negative.
     kind
-        ``"pearson"``: as the paper prints it; ``"log"``: with ln(p + 1e-10), as its code computes it over all rows, padding
-        included; ``"spearman"``: of the ranks.
+        ``"pearson"``: as the paper prints it; ``"log"``: with ln(p + 1e-10), as its code computes it over all rows,
+        padding included; ``"spearman"``: of the ranks.
 
     Returns
     -------
     float
-        In ``[-100, 100]`` percent: 100 when length grows in a straight line with frequency. Invariant to the scale of the norms and
-        of the frequencies.
+        In ``[-100, 100]`` percent: 100 when length grows in a straight line with frequency. Invariant to the scale of
+        the norms and of the frequencies.
 
     Raises
     ------
@@ -207,7 +257,9 @@ def length_frequency_correlation(norms: Any, frequencies: Any, *, kind: str = "p
     norms = _check.vector(norms, call, "norms")
     frequencies = _check.vector(frequencies, call, "frequencies")
     if len(norms) != len(frequencies):
-        raise InputError(f"{call} needs one frequency for each row; got {len(norms)} norms and {len(frequencies)} frequencies.")
+        raise InputError(
+            f"{call} needs one frequency for each row; got {len(norms)} norms and {len(frequencies)} frequencies."
+        )
     if len(frequencies) and frequencies.min() < 0:
         raise InputError(f"{call} needs frequencies that are not negative; got {frequencies.min():.6g}.")
     if kind == "log" and frequencies.sum() > 0:

@@ -1,9 +1,9 @@
 """What each measure reads on an isotropic Gaussian table of the same shape, so that a small table is not blamed.
 
 Spectra are drawn exactly and cheaply: the R factor of a Gaussian table of n rows is a triangle with chi-distributed
-diagonal (Bartlett), so no rows are made. Above 1024 dimensions the quantiles of the Marchenko-Pastur law stand in. Centering
-costs one row. Row measures are simulated on a few thousand rows; cosines and norms have closed forms. All with fixed
-seeds, cached per shape.
+diagonal (Bartlett), so no rows are made. Above 1024 dimensions the quantiles of the Marchenko-Pastur law stand in.
+Centering costs one row. Row measures are simulated on a few thousand rows; cosines and norms have closed forms. All
+with fixed seeds, cached per shape.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 
 from fullspan._typing import Array
 from fullspan.errors import UndefinedMeasureError
+from fullspan.measures import _neighbor_nulls as stored
 
 __all__ = [
     "Null",
@@ -26,7 +27,6 @@ __all__ = [
     "isotropy_null",
     "neighbor_null",
     "row_null",
-    "sample_null",
     "spectrum_null",
 ]
 
@@ -103,16 +103,18 @@ def gaussian_spectra(n_rows: int, dim: int) -> Array:
     return spectra
 
 
-def spectrum_null(kind: str, function: Callable[..., float], *, scaled: bool = False) -> NullFunction:
+def spectrum_null(
+    kind: str, function: Callable[..., float], *, scaled: bool = False, shape: bool = False
+) -> NullFunction:
     """Null of a measure of a spectrum.
 
     Parameters
     ----------
     kind
-        ``"singular"`` and ``"centered_singular"``: descending singular values, min(n, dim) of them; ``"eigenvalues"``: of the
-        covariance, dim of them.
+        ``"singular"`` and ``"centered_singular"``: descending singular values, min(n, dim) of them; ``"eigenvalues"``:
+        of the covariance, dim of them.
     function
-        The measure, of that spectrum; one that takes ``n_rows`` and ``dim`` by keyword gets them (see `shape`).
+        The measure, of that spectrum, or of ``(spectrum, n_rows, dim)`` where `shape` is set.
     scaled
         Whether the measure depends on the scale of the table: the null then needs `scale`.
     """
@@ -131,7 +133,7 @@ def spectrum_null(kind: str, function: Callable[..., float], *, scaled: bool = F
             padded = np.zeros((len(spectra), length))
             padded[:, : spectra.shape[1]] = spectra
             padded = padded / (n - 1) * factor if kind == "eigenvalues" else np.sqrt(padded * factor)
-            return _summarize([function(each) for each in padded])
+            return _summarize([function(each, n, d) if shape else function(each) for each in padded])
 
         try:
             found = read(n_rows, dim)
@@ -194,6 +196,13 @@ def _mean_norm(n: int, d: int, scale: float | None) -> Null | None:
     return Null(math.sqrt(scale) * mean, math.sqrt(scale * max(0.0, d - mean * mean) / n))
 
 
+def _norm_variation(n: int, d: int, scale: float | None) -> Null | None:
+    if n < 2:
+        return None
+    value = _chi_deviation(d) / _chi_mean(d)
+    return Null(value, value * math.sqrt((1 + 2 * value * value) / (2 * (n - 1))))
+
+
 def _mean_vector_norm(n: int, d: int, scale: float | None) -> Null | None:
     return None if scale is None else Null(*(math.sqrt(scale / n) * part for part in (_chi_mean(d), _chi_deviation(d))))
 
@@ -211,11 +220,11 @@ def _average_cosine(n: int, d: int, scale: float | None) -> Null | None:
 
 
 def _centered_average_cosine(n: int, d: int, scale: float | None) -> Null | None:
-    """Centering ties two rows with correlation -1/(n-1); the deviation is that of a sample of at most 2048 rows."""
+    """Centering ties two rows with correlation -1/(n-1); the deviation is that of a sample of at most 4096 rows."""
     if n < 3:
         return None
     tie = 2 / math.pi if d == 1 else _chi_mean(d) ** 2 / (d - 1) * (1 - 1 / d)
-    m = min(n, 2048)
+    m = min(n, 4096)
     spread = math.sqrt(2 / (m * (m - 1) * d))
     return Null(-tie / (n - 1), spread if m < n else spread / math.sqrt(2 * d))
 
@@ -268,6 +277,7 @@ def _length_frequency(n: int, d: int, scale: float | None) -> Null | None:
 _CLOSED = {
     "mean_norm": _mean_norm,
     "mean_vector_norm": _mean_vector_norm,
+    "norm_variation": _norm_variation,
     "mean_norm_ratio": _mean_norm_ratio,
     "average_cosine": _average_cosine,
     "centered_average_cosine": _centered_average_cosine,
@@ -293,9 +303,9 @@ def isotropy_null(*, center: bool = False, both: bool = True) -> NullFunction:
     """Null of the isotropy, which depends on the scale: needs the variance of an entry.
 
     Along the j-th eigenvector the projections are σ_j times a column of a random orthonormal matrix, so that
-    ``ln Z = ln n + t²/2 + noise`` with ``t² = σ_j²/n``; the noise of c and -c is jointly normal as long as it is small, with the part
-    that the fixed length of the column takes away removed. Small tables are simulated outright; where the noise is not
-    small (huge norms), there is no null.
+    ``ln Z = ln n + t²/2 + noise`` with ``t² = σ_j²/n``; the noise of c and -c is jointly normal as long as it is small,
+    with the part that the fixed length of the column takes away removed. Small tables are simulated outright; where the
+    noise is not small (huge norms), there is no null.
     """
 
     @lru_cache(maxsize=64)
@@ -353,20 +363,6 @@ def _normal_isotropy(n: int, d: int, scale: float, center: bool, both: bool) -> 
     return _summarize(values)
 
 
-def sample_null(function: Callable[[Array], float], *, sample: int) -> NullFunction:
-    """Null of a measure of rows: three simulated tables of at most `sample` rows."""
-
-    @lru_cache(maxsize=64)
-    def null(n_rows: int, dim: int, scale: float | None = None) -> Null | None:
-        random = np.random.default_rng([n_rows, dim])
-        try:
-            return _summarize([function(random.standard_normal((min(n_rows, sample), dim))) for _ in range(3)])
-        except UndefinedMeasureError:
-            return None
-
-    return null
-
-
 @lru_cache(maxsize=32)
 def _gaussian_neighbors(n_rows: int, dim: int, k: int) -> tuple[Any, ...]:
     from fullspan.measures.neighbors import nearest_neighbors
@@ -376,16 +372,34 @@ def _gaussian_neighbors(n_rows: int, dim: int, k: int) -> tuple[Any, ...]:
     return tuple(nearest_neighbors(random.standard_normal((n_rows, dim)), k=k) for _ in range(draws))
 
 
-def neighbor_null(function: Callable[[Any], float], *, sample: int, k: int = 10) -> NullFunction:
-    """Null of a measure of nearest neighbors by cosine within a sample of at most `sample` rows."""
+def neighbor_null(name: str, function: Callable[[Any], float], *, k: int = 10) -> NullFunction:
+    """Null of a measure of k = 10 nearest neighbors by cosine.
+
+    Near the sample of 4096 rows that a report takes it comes from a stored table, else from two simulated tables of the
+    shape.
+    """
 
     @lru_cache(maxsize=64)
     def null(n_rows: int, dim: int, scale: float | None = None) -> Null | None:
         if n_rows <= k + 1 or dim < 2:
             return None
+        if n_rows >= 3000:
+            return _stored_neighbor_null(name, dim)
         try:
-            return _summarize([function(each) for each in _gaussian_neighbors(min(n_rows, sample), dim, k)])
+            return _summarize([function(each) for each in _gaussian_neighbors(n_rows, dim, k)])
         except UndefinedMeasureError:
             return None
 
     return null
+
+
+def _stored_neighbor_null(name: str, dim: int) -> Null | None:
+    if dim > stored.DIMS[-1]:
+        return None
+    place, known = math.log(dim), np.log(stored.DIMS)
+    values, deviations = np.array(stored.VALUES[name]), stored.DEVIATIONS[name]
+    if values.min() > 0:
+        value = math.exp(np.interp(place, known, np.log(values)))
+    else:
+        value = float(np.interp(place, known, values))
+    return Null(value, float(np.interp(place, known, deviations)))

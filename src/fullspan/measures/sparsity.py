@@ -83,7 +83,7 @@ def _refuse(xp: Any, a: Any, call: str, *, zeros: bool) -> None:
         row = f", the first is row {where[0]}" if a.ndim > 1 else ""
         raise UndefinedMeasureError(
             f"{call} needs rows with at least one non-zero entry; got {len(where)} zero "
-            f"row{'s' * (len(where) > 1)}{row}. Leave such rows out, or pass mode=\"article\"."
+            f'row{"s" * (len(where) > 1)}{row}. Leave such rows out, or pass mode="article".'
         )
 
 
@@ -124,13 +124,15 @@ def gini_index(x: Any, *, mode: str = "exact") -> Any:
     x
         One row ``(dim,)`` or a table ``(n, dim)``; NumPy array, list, or torch tensor on any device.
     mode
-        ``"exact"``, or ``"article"``: 1e-12 is added to every \|x_i\|, as in the article's code, so that a zero row reads 0.
+        ``"exact"``, or ``"article"``: 1e-12 is added to every \|x_i\|, as in the article's code, so that a zero row
+        reads 0.
 
     Returns
     -------
     float or array of shape ``(n,)``
         In ``[0, 1 - 1/d]``: 0 when all entries have one magnitude, 1 - 1/d for a one-hot row. No unit. Float64, of the
-        kind of `x`. Invariant to the scale of a row, to signs, and to the order of the dimensions; **not** to a rotation.
+        kind of `x`. Invariant to the scale of a row, to signs, and to the order of the dimensions; **not** to a
+        rotation.
 
     Raises
     ------
@@ -141,8 +143,9 @@ def gini_index(x: Any, *, mode: str = "exact") -> Any:
 
     Notes
     -----
-    O(n·d·log d) time. Computed on sorted ``|x| - min|x|``, exact for rows with a huge common offset. The article's 1e-12 makes
-    rows of size 1e-10 and less look even; the exact mode has no such constant. Multiply by d/(d - 1) to reach 1 at one-hot.
+    O(n·d·log d) time. Computed on sorted ``|x| - min|x|``, exact for rows with a huge common offset. The article's
+    1e-12 makes rows of size 1e-10 and less look even; the exact mode has no such constant. Multiply by d/(d - 1) to
+    reach 1 at one-hot.
 
     References
     ----------
@@ -176,8 +179,8 @@ def vector_entropy(x: Any, *, mode: str = "exact", normalize: bool = False) -> A
     Returns
     -------
     float or array of shape ``(n,)``
-        In ``[0, ln d]`` nats: 0 for a one-hot row, ln d when all entries have one magnitude. Float64, of the kind of `x`.
-        Invariant to the scale of a row, to signs, and to the order of the dimensions; **not** to a rotation.
+        In ``[0, ln d]`` nats: 0 for a one-hot row, ln d when all entries have one magnitude. Float64, of the kind of
+        `x`. Invariant to the scale of a row, to signs, and to the order of the dimensions; **not** to a rotation.
 
     Raises
     ------
@@ -253,5 +256,7 @@ def hoyer_sparsity(x: Any, *, mode: str = "exact") -> Any:
     0.0
     """
     if np.ndim(x) in (1, 2) and np.shape(x)[-1] == 1:
-        raise UndefinedMeasureError("hoyer_sparsity needs at least two dimensions; got 1. With one dimension it is 0/0.")
+        raise UndefinedMeasureError(
+            "hoyer_sparsity needs at least two dimensions; got 1. With one dimension it is 0/0."
+        )
     return _per_row(x, "hoyer_sparsity", _hoyer, mode, 0.0)

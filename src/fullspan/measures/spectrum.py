@@ -1,8 +1,9 @@
 """How many directions a table spans, from its singular values or from the eigenvalues of its covariance.
 
 ``singular_values`` are those of the table E, uncentered unless a name says otherwise: a mean shift is then one large
-singular value. ``eigenvalues`` are those of the covariance (centered, ddof 1). All but the log-determinant do not change
-when the table is scaled or rotated. For every spectrum ``stable rank ≤ participation ratio ≤ exp H(λ) ≤ exp H(σ)``.
+singular value. ``eigenvalues`` are those of the covariance (centered, ddof 1). All but the log-determinant do not
+change when the table is scaled or rotated. For every spectrum
+``stable rank ≤ participation ratio ≤ exp H(λ) ≤ exp H(σ)``.
 """
 
 from __future__ import annotations
@@ -61,8 +62,9 @@ def spectral_entropy(eigenvalues: Any, *, mode: str = "exact") -> float:
     Returns
     -------
     float
-        In ``[0, ln dim]`` nats: 0 when all variance lies on one axis, ln dim when it is equal on all. Invariant to scale (not in
-        the article mode), rotation and translation of the table. With n rows it cannot exceed ln(min(n - 1, dim)).
+        In ``[0, ln dim]`` nats: 0 when all variance lies on one axis, ln dim when it is equal on all. Invariant to
+        scale (not in the article mode), rotation and translation of the table. With n rows it cannot exceed ln(min(n -
+        1, dim)).
 
     Raises
     ------
@@ -143,8 +145,8 @@ def effective_rank(singular_values: Any) -> float:
     Returns
     -------
     float
-        In ``[1, min(n, dim)]`` directions: 1 for rank one, min(n, dim) for equal singular values. Invariant to scale and
-        rotation; to translation only when centered.
+        In ``[1, min(n, dim)]`` directions: 1 for rank one, min(n, dim) for equal singular values. Invariant to scale
+        and rotation; to translation only when centered.
 
     Raises
     ------
@@ -153,8 +155,8 @@ def effective_rank(singular_values: Any) -> float:
 
     Notes
     -----
-    O(r). Other libraries give this name to the same formula on eigenvalues (:func:`eigenvalue_effective_rank`), or to the
-    :func:`participation_ratio`: three different numbers.
+    O(r). Other libraries give this name to the same formula on eigenvalues (:func:`eigenvalue_effective_rank`), or to
+    the :func:`participation_ratio`: three different numbers.
 
     References
     ----------
@@ -220,8 +222,8 @@ def rankme(singular_values: Any) -> float:
     Returns
     -------
     float
-        In about ``[1, min(n, dim)]`` directions. The shares add up to 1 + r·1e-7, so the ends are passed by a hair (1.00008 on
-        rank one at r = 64). Invariant to scale and rotation.
+        In about ``[1, min(n, dim)]`` directions. The shares add up to 1 + r·1e-7, so the ends are passed by a hair
+        (1.00008 on rank one at r = 64). Invariant to scale and rotation.
 
     Raises
     ------
@@ -297,7 +299,8 @@ def stable_rank(singular_values: Any) -> float:
     Returns
     -------
     float
-        In ``[1, rank]`` directions: 1 for rank one, the rank for equal singular values. Invariant to scale and rotation.
+        In ``[1, rank]`` directions: 1 for rank one, the rank for equal singular values. Invariant to scale and
+        rotation.
 
     Raises
     ------
@@ -389,8 +392,8 @@ def numerical_rank(
 
     Notes
     -----
-    O(r). ``numpy.linalg.matrix_rank`` uses ``max(n, dim)·eps`` instead, which is 0.12 for a million rows in float32; pass
-    ``tolerance=max(n, dim) * numpy.finfo(dtype).eps`` for that. The default is in the docs under "resolution".
+    O(r). ``numpy.linalg.matrix_rank`` uses ``max(n, dim)·eps`` instead, which is 0.12 for a million rows in float32;
+    pass ``tolerance=max(n, dim) * numpy.finfo(dtype).eps`` for that. The default is in the docs under "resolution".
 
     References
     ----------
@@ -504,8 +507,8 @@ def cumulative_variance_auc(eigenvalues: Any) -> float:
     Returns
     -------
     float
-        In ``[(dim + 1)/(2·dim), 1]``: the lower end for equal eigenvalues, 1 when all variance lies on one axis. Invariant to
-        scale, rotation and translation.
+        In ``[(dim + 1)/(2·dim), 1]``: the lower end for equal eigenvalues, 1 when all variance lies on one axis.
+        Invariant to scale, rotation and translation.
 
     Raises
     ------
@@ -709,7 +712,9 @@ def alpha_req_fit(eigenvalues: Any, fit_range: tuple[int, int] | None = None) ->
         raise InputError(f"alpha_req needs a fit range within 1 … {len(values)}, first before last; got {fit_range}.")
     last = min(last, positive)
     if last - first < 2:
-        raise UndefinedMeasureError(f"alpha_req needs at least three non-zero eigenvalues to fit; got {max(0, last - first + 1)}.")
+        raise UndefinedMeasureError(
+            f"alpha_req needs at least three non-zero eigenvalues to fit; got {max(0, last - first + 1)}."
+        )
     x = np.log(np.arange(first, last + 1))
     y = np.log(values[first - 1 : last])
     x, y = x - x.mean(), y - y.mean()
@@ -734,8 +739,8 @@ def alpha_req(eigenvalues: Any, fit_range: tuple[int, int] | None = None) -> flo
     Returns
     -------
     float
-        In ``[0, ∞)``: 0 for equal eigenvalues; about 1 is reported as good, much more is collapse. Invariant to scale, rotation
-        and translation.
+        In ``[0, ∞)``: 0 for equal eigenvalues; about 1 is reported as good, much more is collapse. Invariant to scale,
+        rotation and translation.
 
     Raises
     ------
@@ -793,7 +798,7 @@ def tail_exponent(eigenvalues: Any) -> float:
     --------
     >>> import numpy as np
     >>> u = (np.arange(200) + 0.5) / 200
-    >>> round(tail_exponent(u ** -0.5), 1)
+    >>> round(tail_exponent(u**-0.5), 1)
     3.0
     """
     values = _check.descending(eigenvalues, "tail_exponent", "eigenvalue")
@@ -818,14 +823,16 @@ def tail_exponent(eigenvalues: Any) -> float:
 def lidar(E: Any, groups: Any, *, epsilon: float = 1e-4) -> float:
     """Effective rank of what tells groups of rows apart from what varies within a group.
 
-    ``exp H(p)`` of the eigenvalues of ``W^(-1/2) B W^(-1/2)``: B between the groups, W within them plus ε·mean variance·I.
+    ``exp H(p)`` of the eigenvalues of ``W^(-1/2) B W^(-1/2)``: B between the groups, W within them plus ε·mean
+    variance·I.
 
     Parameters
     ----------
     E
         Table ``(n, dim)``.
     groups
-        ``(n,)`` label of each row: augmentations of one object, or a class. At least two groups, one of them with two rows.
+        ``(n,)`` label of each row: augmentations of one object, or a class. At least two groups, one of them with two
+        rows.
     epsilon
         Ridge on W, relative to the mean within-group variance of a dimension.
 
@@ -871,7 +878,9 @@ def lidar(E: Any, groups: Any, *, epsilon: float = 1e-4) -> float:
     within = rest.T @ rest / len(E)
     ridge = epsilon * np.trace(within) / E.shape[1]
     if ridge <= 0 or not centers.any():
-        raise UndefinedMeasureError("lidar needs rows that vary within groups and between them; got no variation in one of the two.")
+        raise UndefinedMeasureError(
+            "lidar needs rows that vary within groups and between them; got no variation in one of the two."
+        )
     values, axes = np.linalg.eigh(within + ridge * np.eye(E.shape[1]))
     spread = (centers * np.sqrt(counts / len(E))[:, None]) @ (axes / np.sqrt(values))
     return effective_rank(np.linalg.svd(spread, compute_uv=False) ** 2)

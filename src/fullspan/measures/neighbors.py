@@ -1,0 +1,631 @@
+"""What the nearest neighbors of the rows say: hubs, intrinsic dimension, contrast, near duplicates.
+
+All of it is exact within the rows given. A row is never its own neighbor. Ties are broken by cyclic position,
+differently for each row, so that equal rows do not read as hubs. The numbers depend on the number of rows and on k:
+compare only at the same sample size, or with the null.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fullspan._typing import Array
+from fullspan.errors import InputError, UndefinedMeasureError
+from fullspan.measures import _check
+
+__all__ = [
+    "SAMPLE_ROWS",
+    "Neighbors",
+    "antihub_share",
+    "hubness_skew",
+    "k_occurrence",
+    "max_occurrence",
+    "mle_dimension",
+    "near_duplicate_share",
+    "nearest_neighbors",
+    "relative_contrast",
+    "robin_hood_index",
+    "two_nn_dimension",
+]
+
+#: Rows that a report samples for its neighbors, and that the null values assume.
+SAMPLE_ROWS = 4096
+#: Rows with more candidates than this at the k-th distance are tied by position alone.
+_MANY = 256
+_EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbors:
+    """The k nearest other rows of every row.
+
+    Parameters
+    ----------
+    indices
+        ``(m, k)`` positions of the neighbors among the rows, nearest first.
+    distances
+        ``(m, k)`` their distances, float64: 1 - cosine, or Euclidean.
+    metric
+        ``"cosine"`` or ``"euclidean"``.
+    kept
+        ``(m,)`` positions of the rows in the input: zero rows have no cosine and are left out.
+    mean_distance
+        Mean Euclidean distance over all pairs (of unit rows, for the cosine metric).
+    """
+
+    indices: Array
+    distances: Array
+    metric: str
+    kept: Array
+    mean_distance: float
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.indices)
+
+    @property
+    def k(self) -> int:
+        return self.indices.shape[1]
+
+    @cached_property
+    def euclidean(self) -> Array:
+        """``(m, k)`` Euclidean distances; for the cosine metric those of the unit rows."""
+        return np.sqrt(2 * self.distances) if self.metric == "cosine" else self.distances
+
+    @property
+    def n_copies(self) -> int:
+        """Rows whose nearest neighbor is at distance zero, or so near that only rounding tells them apart."""
+        return int((self.euclidean[:, 0] <= self._copy_distance).sum())
+
+    @property
+    def _copy_distance(self) -> float:
+        return 1e-6 * self.mean_distance
+
+
+def nearest_neighbors(rows: Any, k: int = 10, metric: str = "cosine") -> Neighbors:
+    """The exact k nearest other rows of every row.
+
+    By blocks of a matrix product in float64 of the centered rows; the distances of the chosen are then taken anew by
+    subtraction.
+
+    Parameters
+    ----------
+    rows
+        Table ``(m, dim)``: a sample, as time grows with m².
+    k
+        Number of neighbors, less than the number of rows.
+    metric
+        ``"cosine"`` (zero rows are left out) or ``"euclidean"``.
+
+    Returns
+    -------
+    Neighbors
+        Distances in ``[0, 2]`` for the cosine, ``[0, ∞)`` for the Euclidean metric. Indices are invariant to rotation
+        and scale, and to translation for the Euclidean metric.
+
+    Raises
+    ------
+    UndefinedMeasureError
+        Not more than k rows, or all rows equal.
+    InputError
+        k < 1, or an unknown metric.
+
+    Notes
+    -----
+    O(m²·dim) time, blocks of about 32 MB. Equal distances are taken in the order (j - i) mod m, so that no row is
+    favored.
+
+    References
+    ----------
+    Radovanovic, Nanopoulos and Ivanovic 2010, Hubs in space, section 2.
+
+    Examples
+    --------
+    >>> nearest_neighbors([[0.0], [1.0], [3.0]], k=1, metric="euclidean").indices.ravel().tolist()
+    [1, 0, 1]
+    """
+    call = "nearest_neighbors"
+    _check.one_of(metric, ("cosine", "euclidean"), call, "metric")
+    if k < 1:
+        raise InputError(f"{call} needs k ≥ 1; got {k}.")
+    table = _check.table(rows, call, rows=1)
+    kept = np.arange(len(table))
+    largest = np.abs(table).max()
+    if metric == "cosine":
+        kept = np.flatnonzero(table.any(axis=1))
+        points, scale = _check.unit_rows(table, call), 1.0
+    else:
+        scale = float(largest) if largest > 0 else 1.0
+        points = table / scale
+    if len(points) <= k:
+        raise UndefinedMeasureError(
+            f"{call} needs more than k={k} non-zero rows; got {len(points)}. Take a smaller k or more rows."
+        )
+    if not np.ptp(points, axis=0).any():
+        raise UndefinedMeasureError(f"{call} needs at least two distinct rows; got {len(points)} equal rows.")
+    indices, distances, mean = _search(points, k)
+    distances = distances**2 / 2 if metric == "cosine" else distances * scale
+    return Neighbors(indices, distances, metric, kept, mean * scale)
+
+
+def _search(points: Array, k: int) -> tuple[Array, Array, float]:
+    """Indices and Euclidean distances of the k nearest others, and the mean distance over all pairs."""
+    m = len(points)
+    centered = points - points.mean(axis=0)
+    squares = np.vecdot(centered, centered)
+    slack = 16 * _EPS * float(squares.max())
+    indices = np.empty((m, k), dtype=np.int64)
+    total = 0.0
+    for part in _check.row_blocks(m, m, 2**22):
+        gaps = centered[part] @ centered.T
+        gaps *= -2
+        gaps += squares[part, None]
+        gaps += squares
+        np.maximum(gaps, 0.0, out=gaps)
+        own = np.arange(part.start, part.stop)
+        gaps[own - part.start, own] = 0.0
+        total += float(np.sqrt(gaps).sum())
+        gaps[own - part.start, own] = np.inf
+        indices[part] = _choose(points, gaps, part.start, k, slack)
+    distances = np.empty((m, k))
+    for part in _check.row_blocks(m, k * points.shape[1]):
+        away = points[indices[part]] - points[part, None, :]
+        distances[part] = np.sqrt(np.vecdot(away, away))
+    order = np.argsort(distances, axis=1, kind="stable")
+    pick = np.take_along_axis
+    return pick(indices, order, 1), pick(distances, order, 1), total / (m * (m - 1))
+
+
+def _choose(points: Array, gaps: Array, start: int, k: int, slack: float) -> Array:
+    """The k nearest of each row of a block of squared distances; ties at the k-th are settled row by row."""
+    nearest = np.argpartition(gaps, k - 1, axis=1)[:, :k]
+    border = np.take_along_axis(gaps, nearest, 1).max(axis=1)
+    tied = np.flatnonzero((gaps <= border[:, None] + slack).sum(axis=1) > k)
+    for row in tied:
+        nearest[row] = _settle(points, gaps[row], start + int(row), k, float(border[row]), slack)
+    return nearest
+
+
+def _settle(points: Array, gaps: Array, own: int, k: int, border: float, slack: float) -> Array:
+    m = len(gaps)
+    candidates = np.flatnonzero(gaps <= border + slack)
+    turn = (candidates - own) % m
+    if len(candidates) <= _MANY + k:  # few enough to measure without rounding of the product
+        away = points[candidates] - points[own]
+        far = np.vecdot(away, away)
+        far = np.where(far <= 1e-13 * max(border, slack), 0.0, far)
+        rounded = np.round(far / max(float(far.max()), 1e-300), 12)
+        return candidates[np.lexsort((turn, rounded))[:k]]
+    return candidates[np.lexsort((turn, gaps[candidates] >= border - slack))[:k]]
+
+
+def _of(rows: Any, k: int, metric: str, call: str) -> Neighbors:
+    """`rows` as neighbors: searched, or cut to k where they are known already."""
+    if not isinstance(rows, Neighbors):
+        return nearest_neighbors(rows, k, metric)
+    if rows.k < k:
+        raise InputError(f"{call} needs {k} neighbors of each row; got {rows.k}. Search again with k={k}.")
+    if rows.k == k:
+        return rows
+    return Neighbors(rows.indices[:, :k], rows.distances[:, :k], rows.metric, rows.kept, rows.mean_distance)
+
+
+def k_occurrence(rows: Any, k: int = 10, metric: str = "cosine") -> Array:
+    """How often each row is among the k nearest neighbors of the others.
+
+    ``N_k(i) = #{j : i among the k nearest of j}``.
+
+    Parameters
+    ----------
+    rows
+        Table ``(m, dim)``, or :class:`Neighbors` (then `metric` is theirs).
+    k, metric
+        As in :func:`nearest_neighbors`.
+
+    Returns
+    -------
+    array of shape ``(m,)``, int64
+        In ``[0, m - 1]`` with mean k: 0 for an antihub. Invariant to rotation and scale.
+
+    Raises
+    ------
+    UndefinedMeasureError
+        Not more than k rows, or all rows equal.
+
+    Notes
+    -----
+    O(m²·dim) for the search. Depends on m and k.
+
+    References
+    ----------
+    Radovanovic, Nanopoulos and Ivanovic 2010, section 2.
+
+    Examples
+    --------
+    >>> k_occurrence([[0.0], [1.0], [3.0]], k=1, metric="euclidean").tolist()
+    [1, 2, 0]
+    """
+    found = _of(rows, k, metric, "k_occurrence")
+    return np.bincount(found.indices.ravel(), minlength=found.n_rows)
+
+
+def hubness_skew(rows: Any, k: int = 10, metric: str = "cosine") -> float:
+    """Skewness of the k-occurrence: whether few rows are the neighbors of most.
+
+    ``E[(N_k - k)³] / std(N_k)³``.
+
+    Parameters
+    ----------
+    rows, k, metric
+        As in :func:`k_occurrence`.
+
+    Returns
+    -------
+    float
+        In ``(-√m, √m)``: about 0 without hubs, above 1.4 is called hubness. Invariant to rotation and scale.
+
+    Raises
+    ------
+    UndefinedMeasureError
+        Every row occurs equally often (skewness is 0/0), all rows equal, or not more than k rows.
+
+    Notes
+    -----
+    O(m²·dim). Equivalent: ``scipy.stats.skew(k_occurrence(rows))``. Depends on m, k and dim: read it beside its null.
+
+    References
+    ----------
+    Radovanovic, Nanopoulos and Ivanovic 2010, equation 1.
+
+    Examples
+    --------
+    >>> round(hubness_skew([[0.0], [1.0], [3.0], [-1.5]], k=1, metric="euclidean"), 4)
+    0.0
+    """
+    counts = k_occurrence(rows, k, metric).astype(np.float64)
+    rest = counts - counts.mean()
+    variance = float((rest**2).mean())
+    if variance == 0:
+        raise UndefinedMeasureError(
+            f"hubness_skew needs rows that occur unequally often; got {int(counts[0])} for each of {len(counts)} rows."
+        )
+    return float((rest**3).mean() / variance**1.5)
+
+
+def max_occurrence(rows: Any, k: int = 10, metric: str = "cosine") -> float:
+    """Share of the rows that have the greatest hub among their k nearest neighbors.
+
+    ``max_i N_k(i) / (m - 1)``.
+
+    Parameters
+    ----------
+    rows, k, metric
+        As in :func:`k_occurrence`.
+
+    Returns
+    -------
+    float
+        In ``[k/(m - 1), 1]``: 1 when one row is a neighbor of all others. Invariant to rotation and scale.
+
+    Raises
+    ------
+    UndefinedMeasureError
+        Not more than k rows, or all rows equal.
+
+    Notes
+    -----
+    O(m²·dim). Depends on m and k.
+
+    References
+    ----------
+    Radovanovic, Nanopoulos and Ivanovic 2010, section 2.
+
+    Examples
+    --------
+    >>> max_occurrence([[0.0], [1.0], [3.0]], k=1, metric="euclidean")
+    1.0
+    """
+    counts = k_occurrence(rows, k, metric)
+    return float(counts.max() / (len(counts) - 1))
+
+
+def antihub_share(rows: Any, k: int = 10, metric: str = "cosine") -> float:
+    """Share of the rows that are nobody's near neighbor: a search never returns them.
+
+    ``#{i : N_k(i) = 0} / m``.
+
+    Parameters
+    ----------
+    rows, k, metric
+        As in :func:`k_occurrence`.
+
+    Returns
+    -------
+    float
+        In ``[0, 1 - k/m]``: 0 when every row is found. Invariant to rotation and scale.
+
+    Raises
+    ------
+    UndefinedMeasureError
+        Not more than k rows, or all rows equal.
+
+    Notes
+    -----
+    O(m²·dim). Depends on m and k: more neighbors, fewer antihubs.
+
+    References
+    ----------
+    Radovanovic, Nanopoulos and Ivanovic 2010, section 2; Tomašev et al. 2014 (antihubs).
+
+    Examples
+    --------
+    >>> round(antihub_share([[0.0], [1.0], [3.0]], k=1, metric="euclidean"), 4)
+    0.3333
+    """
+    return float((k_occurrence(rows, k, metric) == 0).mean())
+
+
+def robin_hood_index(rows: Any, k: int = 10, metric: str = "cosine") -> float:
+    """Share of all neighbor slots that would have to move for every row to occur equally often.
+
+    ``Σ_i |N_k(i) - k| / (2·k·m)``.
+
+    Parameters
+    ----------
+    rows, k, metric
+        As in :func:`k_occurrence`.
+
+    Returns
+    -------
+    float
+        In ``[0, 1 - k/m]``: 0 when every row occurs k times. Invariant to rotation and scale.
+
+    Raises
+    ------
+    UndefinedMeasureError
+        Not more than k rows, or all rows equal.
+
+    Notes
+    -----
+    O(m²·dim). Less touched by a single hub than the skewness.
+
+    References
+    ----------
+    Feldbauer et al. 2018, Fast approximate hubness reduction for large high-dimensional data, section III.
+
+    Examples
+    --------
+    >>> round(robin_hood_index([[0.0], [1.0], [3.0]], k=1, metric="euclidean"), 4)
+    0.3333
+    """
+    counts = k_occurrence(rows, k, metric)
+    return float(np.abs(counts - k).sum() / (2 * k * len(counts)))
+
+
+def two_nn_dimension(rows: Any, *, metric: str = "euclidean", discard: float = 0.1, method: str = "fit") -> float:
+    """Intrinsic dimension from the distances to the two nearest neighbors.
+
+    ``μ_i = r_2/r_1`` has ``P(μ > x) = x^-d``: d is the slope of ``-ln(1 - F)`` over ``ln μ`` through the origin.
+
+    Parameters
+    ----------
+    rows
+        Table ``(m, dim)``, or :class:`Neighbors` (then `metric` is theirs; more than two neighbors help past
+        duplicates).
+    metric
+        ``"euclidean"`` or ``"cosine"`` (distances of the unit rows).
+    discard
+        Share of the largest ratios that the fit leaves out; for ``method="fit"``.
+    method
+        ``"fit"`` as in the paper, or ``"mle"``: m / Σ ln μ.
+
+    Returns
+    -------
+    float
+        In ``(0, ∞)``: about the dimension of the manifold that the rows lie on, too low above 20 or so. Invariant to
+        scale and rotation; to translation for the Euclidean metric.
+
+    Raises
+    ------
+    UndefinedMeasureError
+        Fewer than three rows with two distinct neighbor distances.
+    InputError
+        `discard` outside [0, 1).
+
+    Notes
+    -----
+    O(m²·dim). Neighbors at distance zero, or within 1e-6 of the mean distance (copies that differ by rounding), are
+    skipped and the next one is taken; equal distances are passed over. :attr:`Neighbors.n_copies` counts those rows.
+
+    References
+    ----------
+    Facco et al. 2017, Estimating the intrinsic dimension of datasets by a minimal neighborhood information, section
+    "Methods".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> line = np.random.default_rng(0).random((500, 1)) * [[1.0, 2.0, 3.0]]
+    >>> 0.8 < two_nn_dimension(line) < 1.2
+    True
+    """
+    _check.one_of(method, ("fit", "mle"), "two_nn_dimension", "method")
+    if not 0 <= discard < 1:
+        raise InputError(f"two_nn_dimension needs discard in [0, 1); got {discard}.")
+    logs = np.sort(_log_ratios(_searched(rows, metric, 10)))
+    if len(logs) < 3:
+        raise UndefinedMeasureError(
+            f"two_nn_dimension needs three rows with two distinct neighbor distances; got {len(logs)}. Are most rows copies?"
+        )
+    if method == "mle":
+        return float(len(logs) / logs.sum())
+    kept = max(2, int(len(logs) * (1 - discard)))
+    height = -np.log1p(-np.arange(1, kept + 1) / (len(logs) + 1))
+    return float(np.vecdot(logs[:kept], height) / np.vecdot(logs[:kept], logs[:kept]))
+
+
+def _searched(rows: Any, metric: str, k: int) -> Neighbors:
+    """Neighbors with up to k columns, as many as the rows allow."""
+    if isinstance(rows, Neighbors):
+        return rows
+    table = _check.table(rows, "nearest_neighbors", rows=2)
+    return nearest_neighbors(table, min(k, len(table) - 1), metric)
+
+
+def _log_ratios(found: Neighbors) -> Array:
+    """``(rows,)`` ln(r_2/r_1) with r_1 the first distance above zero and r_2 the first above r_1."""
+    far = found.euclidean
+    real = far > found._copy_distance
+    first = np.take_along_axis(far, real.argmax(axis=1)[:, None], 1)
+    later = real & (far > first + 2 * found._copy_distance)
+    second = np.take_along_axis(far, later.argmax(axis=1)[:, None], 1)
+    usable = later.any(axis=1)
+    return np.log(second[usable, 0] / first[usable, 0])
+
+
+def mle_dimension(rows: Any, k: int = 10, *, metric: str = "euclidean") -> float:
+    """Intrinsic dimension from the distances to the k nearest neighbors, by maximum likelihood.
+
+    ``1/d = mean over rows of (1/(k - 1)) Σ_{j<k} ln(r_k/r_j)``.
+
+    Parameters
+    ----------
+    rows
+        Table ``(m, dim)``, or :class:`Neighbors` (then `metric` is theirs).
+    k
+        Number of neighbors, at least 2.
+    metric
+        ``"euclidean"`` or ``"cosine"`` (distances of the unit rows).
+
+    Returns
+    -------
+    float
+        In ``(0, ∞)``: about the dimension of the manifold, too low in high dimension. Invariant to scale and rotation;
+        to translation for the Euclidean metric.
+
+    Raises
+    ------
+    UndefinedMeasureError
+        No row has two distinct neighbor distances.
+    InputError
+        k < 2.
+
+    Notes
+    -----
+    O(m²·dim). Inverses are averaged (MacKay and Ghahramani), not the estimates. Zero distances are dropped row by row.
+
+    References
+    ----------
+    Levina and Bickel 2004, Maximum likelihood estimation of intrinsic dimension, equation 8.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> 1.7 < mle_dimension(np.random.default_rng(0).random((500, 2)), 20) < 2.3
+    True
+    """
+    if k < 2:
+        raise InputError(f"mle_dimension needs k ≥ 2 neighbors; got {k}.")
+    found = _of(rows, k, metric, "mle_dimension")
+    far = found.euclidean
+    real = far > found._copy_distance
+    logs = np.log(
+        np.where(real, far, far[:, -1:]) / np.where(far[:, -1:] > 0, far[:, -1:], 1.0),
+        where=real,
+        out=np.zeros_like(far),
+    )
+    spans = -logs.sum(axis=1)
+    number = real.sum(axis=1) - 1
+    if spans.sum() <= 0:
+        raise UndefinedMeasureError(
+            f"mle_dimension needs rows with two distinct neighbor distances; got none of {len(far)}."
+        )
+    return float(number[number > 0].sum() / spans[number > 0].sum())
+
+
+def relative_contrast(rows: Any, *, metric: str = "cosine") -> float:
+    """Mean distance between rows over the mean distance to the nearest neighbor.
+
+    ``E[d(x, y)] / E[min_y d(x, y)]``, distances Euclidean (of unit rows for the cosine).
+
+    Parameters
+    ----------
+    rows
+        Table ``(m, dim)``, or :class:`Neighbors` (then `metric` is theirs).
+    metric
+        ``"cosine"`` or ``"euclidean"``.
+
+    Returns
+    -------
+    float
+        In ``[1, ∞)``: 1 when a nearest neighbor is no nearer than any row, so that searching means nothing. Invariant
+        to scale and rotation.
+
+    Raises
+    ------
+    UndefinedMeasureError
+        Every row has a copy, fewer than two rows, or all rows equal.
+
+    Notes
+    -----
+    O(m²·dim). Falls with dim, rises slowly with m.
+
+    References
+    ----------
+    He, Kumar and Chang 2012, On the difficulty of nearest neighbor search, definition 1.
+
+    Examples
+    --------
+    >>> round(relative_contrast([[0.0], [1.0], [2.0], [3.0]], metric="euclidean"), 4)
+    1.6667
+    """
+    found = _searched(rows, metric, 1)
+    nearest = float(found.euclidean[:, 0].mean())
+    if nearest == 0:
+        raise UndefinedMeasureError("relative_contrast needs rows without copies; got a copy of every row.")
+    return found.mean_distance / nearest
+
+
+def near_duplicate_share(rows: Any, *, metric: str = "cosine", tolerance: float = 0.01) -> float:
+    """Share of the rows that have a near copy.
+
+    ``#{i : min_j d(i, j) ≤ tolerance·mean distance} / m``.
+
+    Parameters
+    ----------
+    rows
+        Table ``(m, dim)``, or :class:`Neighbors` (then `metric` is theirs).
+    metric
+        ``"cosine"`` or ``"euclidean"``.
+    tolerance
+        Relative to the mean distance over all pairs.
+
+    Returns
+    -------
+    float
+        In ``[0, 1]``: 0 when all rows stand apart. Invariant to scale and rotation.
+
+    Raises
+    ------
+    UndefinedMeasureError
+        Fewer than two rows, or all rows equal.
+
+    Notes
+    -----
+    O(m²·dim). In a sample it misses pairs of which one row was not drawn: a lower bound for the table.
+
+    References
+    ----------
+    Own definition; compare the near-duplicate rate of vecscope, which takes a fixed cosine.
+
+    Examples
+    --------
+    >>> near_duplicate_share([[0.0], [0.001], [5.0], [9.0]], metric="euclidean")
+    0.5
+    """
+    found = _searched(rows, metric, 1)
+    return float((found.euclidean[:, 0] <= tolerance * found.mean_distance).mean())
