@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from fullspan.errors import FormatError, FullspanError, InputError, MissingExtraError, MissingFileError
+from fullspan.errors import (
+    FormatError,
+    FullspanError,
+    InputError,
+    MissingExtraError,
+    MissingFileError,
+    UnknownNameError,
+    did_you_mean,
+)
 
 __all__ = [
     "MAX_DIM",
     "MAX_HEADER",
     "MAX_LINE",
     "MAX_WORD",
+    "chosen_names",
     "checked_shape",
     "checked_size",
     "file_size",
@@ -69,9 +78,9 @@ def reading(source: Any, what: str) -> Iterator[None]:
 
 
 def _broken(source: Any, what: str, error: Exception) -> FormatError:
-    cause = one_line(error) or type(error).__name__
+    cause = (one_line(error) or type(error).__name__).rstrip(".")
     return FormatError(
-        f"Reading {str(source)!r} needs {what}; got: {cause.rstrip('.')}. Is the file truncated, damaged or of another kind?"
+        f"Reading {str(source)!r} needs {what}; got: {cause}. Is the file truncated, damaged or of another kind?"
     )
 
 
@@ -120,3 +129,14 @@ def read_exactly(stream: BinaryIO, n_bytes: int, name: str) -> bytes:
         parts.append(part)
         missing -= len(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def chosen_names(source: Any, known: Sequence[str], names: Sequence[str] | None, default: Sequence[str]) -> list[str]:
+    """The wanted `names`, each of which must be `known`; the `default` ones where nothing was asked for."""
+    for name in names or ():
+        if name not in known:
+            raise UnknownNameError(
+                f"{str(source)!r} has no table named {name!r}.{did_you_mean(name, known)} "
+                f"It has: {one_line(', '.join(known))}."
+            )
+    return list(default if names is None else names)

@@ -1,0 +1,171 @@
+"""What lies beside the rows: ids, labels and frequencies given as an array or as a file with one value a row."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fullspan._backend import is_torch_tensor, tensor_to_numpy
+from fullspan._typing import Array, Block, Table
+from fullspan.errors import FormatError, InputError, MissingFileError
+from fullspan.io._bounds import one_line, reading
+from fullspan.io.base import ArrayTable, OpenOptions, StreamTable, with_beside
+from fullspan.io.streams import local_path, open_bytes
+
+__all__ = ["KINDS", "attach", "checked_frequencies", "given_values", "is_path"]
+
+KINDS = ("ids", "labels", "frequencies")
+#: Bytes of a file of ids, labels or frequencies: 64 million rows of 32 characters.
+_MAX_BYTES = 2**31
+
+
+def attach(table: Table, options: OpenOptions) -> Table:
+    """Put what the options give beside the rows of `table`; a table with nothing to add comes back as it is."""
+    given = {what: given_values(getattr(options, what), what) for what in KINDS}
+    return attach_arrays(table, {what: values for what, values in given.items() if values is not None})
+
+
+def attach_arrays(table: Table, given: dict[str, Array]) -> Table:
+    """Put arrays beside the rows of any table."""
+    if not given:
+        return table
+    if table.n_rows is not None:
+        for what, values in given.items():
+            _check_length(table.name, what, len(values), table.n_rows)
+    if isinstance(table, ArrayTable):
+        return with_beside(table, **given)
+
+    def read(block_rows: int) -> Iterator[Block]:
+        done = 0
+        for block in table.blocks(block_rows):
+            done += len(block)
+            beside = {what: values[done - len(block) : done] for what, values in given.items()}
+            for what, values in beside.items():
+                if len(values) < len(block):
+                    _check_length(table.name, what, len(given[what]), done)
+            yield Block(block.rows, block.start, **{**_present(block), **beside})
+        for what, values in given.items():
+            _check_length(table.name, what, len(values), done)
+
+    return StreamTable(table.name, table.dim, table.n_rows, table.dtype, read, repeatable=table.repeatable)
+
+
+def _present(block: Block) -> dict[str, Array | None]:
+    return {what: getattr(block, what) for what in KINDS}
+
+
+def _check_length(name: str, what: str, found: int, n_rows: int) -> None:
+    if found != n_rows:
+        raise InputError(f"{name!r} has {n_rows} rows and needs as many {what}; got {found}.")
+
+
+def is_path(value: Any) -> bool:
+    return isinstance(value, (str, os.PathLike))
+
+
+def given_values(value: Any, what: str) -> Array | None:
+    """The array that an option names: a file of one value a row, or an array; None stays None."""
+    if value is None:
+        return None
+    values = _from_file(value, what) if is_path(value) else _as_array(value, what)
+    if values.ndim != 1:
+        raise InputError(f"{what} need one value a row, shape (n_rows,); got shape {values.shape}.")
+    return checked_frequencies(values) if what == "frequencies" else values
+
+
+def _as_array(value: Any, what: str) -> Array:
+    if is_torch_tensor(value):
+        return tensor_to_numpy(value)
+    if isinstance(value, np.ndarray):
+        return value
+    try:
+        items = list(value)
+    except TypeError:
+        raise InputError(f"{what} need a column's name, a path or an array; got {type(value).__name__}.") from None
+    has_text = any(isinstance(item, str) for item in items)
+    return np.array([str(item) for item in items], dtype=object) if has_text else np.asarray(items)
+
+
+def checked_frequencies(values: Any, start: int = 0) -> Array:
+    """Frequencies as float64, each finite and not negative; `start` is the row of the first, for the message."""
+    values = np.asarray(values)
+    try:
+        numbers = values.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"frequencies need numbers; got dtype {values.dtype}: {one_line(error, 80)}.") from None
+    with np.errstate(invalid="ignore"):
+        good = np.isfinite(numbers) & (numbers >= 0)
+    if not good.all():
+        row = int(np.argmin(good))
+        raise InputError(f"frequencies need finite numbers from 0 on; got {numbers[row]} in row {start + row}.")
+    return numbers
+
+
+def _from_file(value: Any, what: str) -> Array:
+    try:
+        path = local_path(value)
+    except MissingFileError:
+        raise MissingFileError(
+            f"{what} need the path of a file with one value a row, or an array; got {os.fspath(value)!r}, "
+            "which is no file. A column's name works for tables that have columns."
+        ) from None
+    if path.is_dir():
+        raise InputError(f"{what} need a file with one value a row; got the folder {str(path)!r}.")
+    with reading(path, f"a file of {what}, one a row"):
+        with open_bytes(path) as stream:
+            first = stream.read(6)
+        return _from_npy(path, what) if first == b"\x93NUMPY" else _from_lines(path, what)
+
+
+def _from_npy(path: Path, what: str) -> Array:
+    from fullspan.io.npy import open_memmap
+
+    values = open_memmap(path, ndim=1)
+    return np.asarray(values) if what == "frequencies" else values
+
+
+def _from_lines(path: Path, what: str) -> Array:
+    """One value a line; a first line that is no number is the header of frequencies, and "id" or "label" of others."""
+    size = path.stat().st_size
+    if size > _MAX_BYTES:
+        raise FormatError(f"A file of {what} needs at most {_MAX_BYTES} bytes; got {size} in {str(path)!r}.")
+    with open_bytes(path) as stream:
+        raw = stream.read(_MAX_BYTES + 1)
+    if len(raw) > _MAX_BYTES:
+        raise FormatError(f"A file of {what} needs at most {_MAX_BYTES} bytes; {str(path)!r} decompresses to more.")
+    lines = raw.decode("utf-8-sig").splitlines() if b"\r" in raw else raw.decode("utf-8-sig").split("\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    if what == "frequencies":
+        return _numbers(path, lines)
+    if lines and lines[0].strip().lower() in _HEADERS[what]:
+        lines = lines[1:]
+    return np.array(lines, dtype=object)
+
+
+_HEADERS = {"ids": ("id", "ids", "word", "token", "key", "item_id", "user_id"), "labels": ("label", "labels", "class")}
+
+
+def _numbers(path: Path, lines: list[str]) -> Array:
+    if lines and not _is_number(lines[0]):
+        lines = lines[1:]
+    numbers = np.empty(len(lines))
+    for row, line in enumerate(lines):
+        if not _is_number(line):
+            raise InputError(
+                f"frequencies need one number a line; got {one_line(line, 40)!r} in row {row} of {str(path)!r}."
+            )
+        numbers[row] = float(line)
+    return numbers
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
