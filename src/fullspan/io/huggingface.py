@@ -105,7 +105,7 @@ def _from_tokenizer(path: Path) -> Any:
         vocab = {piece[0]: number for number, piece in enumerate(vocab) if isinstance(piece, list) and piece}
     if not isinstance(vocab, dict):
         return None
-    numbers = dict(vocab)
+    numbers: dict[Any, Any] = dict(vocab)
     for added in content.get("added_tokens") or ():
         if isinstance(added, dict) and isinstance(added.get("content"), str):
             numbers[added["content"]] = added.get("id")
