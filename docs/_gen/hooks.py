@@ -50,3 +50,9 @@ def on_files(files: Files, config: Any) -> Files:
     for path, text in config["extra"]["generated"].items():
         files.append(File.generated(config, path, content=text))
     return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    if "<!-- generated: formats -->" in markdown:
+        return markdown.replace("<!-- generated: formats -->", _load("formats").table())
+    return markdown
