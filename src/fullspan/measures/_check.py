@@ -11,7 +11,18 @@ import numpy as np
 from fullspan._typing import Array
 from fullspan.errors import InputError, UndefinedMeasureError
 
-__all__ = ["descending", "is_torch", "one_of", "resolution", "row_blocks", "table", "to_numpy", "unit_rows", "vector"]
+__all__ = [
+    "descending",
+    "is_torch",
+    "one_of",
+    "pair",
+    "resolution",
+    "row_blocks",
+    "table",
+    "to_numpy",
+    "unit_rows",
+    "vector",
+]
 
 #: Spacing of 1.0 in each stored type; for int8 with a scale, one step of 127.
 _SPACING = {
@@ -99,6 +110,19 @@ def descending(values: Any, call: str, what: str = "singular value") -> Array:
             raise InputError(f"{call} needs {what}s that are not negative; got {array[-1]:.6g}.")
         array = np.maximum(array, 0.0)
     return array / array[0]
+
+
+def pair(
+    x: Any, y: Any, call: str, *, rows: int = 2, aligned: bool = True, same_dim: bool = True
+) -> tuple[Array, Array]:
+    x, y = table(x, call, rows=rows), table(y, call, rows=rows)
+    if aligned and len(x) != len(y):
+        raise InputError(
+            f"{call} needs two tables with the same rows; got {len(x)} and {len(y)} rows. Align them by id first."
+        )
+    if same_dim and x.shape[1] != y.shape[1]:
+        raise InputError(f"{call} needs two tables of one dim; got {x.shape[1]} and {y.shape[1]}.")
+    return x, y
 
 
 def unit_rows(E: Array, call: str) -> Array:

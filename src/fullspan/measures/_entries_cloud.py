@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from fullspan.measures import isotropy, neighbors
+from fullspan.measures import directions, isotropy, local, neighbors, sphere
 from fullspan.measures.entry import COLUMNS, ROTATION, ROWS, SCALE, TRANSLATION, Measure
 from fullspan.measures.null import closed_null, isotropy_null, neighbor_null, spectrum_null
 
@@ -27,11 +27,11 @@ def _n_units(units: Any) -> int:
 
 
 def _rogue(evidence: Any) -> float:
-    return isotropy.share_of_largest(evidence.units.mean)
+    return directions.share_of_largest(evidence.units.mean)
 
 
 def _unit_deviation(evidence: Any) -> float:
-    return isotropy.mean_deviation(evidence.units.scatter.diagonal(), _n_units(evidence.units))
+    return directions.mean_deviation(evidence.units.scatter.diagonal(), _n_units(evidence.units))
 
 
 def _isotropy(name: str, title: str, symbol: str, usage: str, read: Callable[[Any], float], **words: Any) -> Measure:
@@ -47,7 +47,7 @@ def _isotropy(name: str, title: str, symbol: str, usage: str, read: Callable[[An
         read=read,
         needs=("centered_partition" if center else "partition",),
         direction="higher",
-        range="(0, 1]: 1 when the partition function is equal along all axes, towards 0 for a table shifted or stretched one way",
+        range="(0, 1]: 1 when Z is equal along all axes, towards 0 for a table shifted or stretched one way",
         bounds=lambda n, d: (0.0, 1.0),
         centered=center,
         scale_dependent_null=True,
@@ -83,7 +83,7 @@ ENTRIES = (
         null=isotropy_null(),
         source=f"{_MU}; {_COUPLED}",
         traps=(
-            "Published numbers take one sign of each eigenvector, which no decomposition fixes: isotropy_eigh reads higher.",
+            "Published numbers take one sign of each eigenvector, which nothing fixes: isotropy_eigh reads higher.",
             _ISO_SCALE,
             _ISO_AXES,
         ),
@@ -168,7 +168,7 @@ ENTRIES = (
         symbol="mean cos",
         formula="(‖Σ_i u_i‖² - m) / (m(m - 1)), u the m non-zero rows at length 1",
         family="isotropy",
-        function=isotropy.average_cosine,
+        function=directions.average_cosine,
         usage="average_cosine(E)",
         read=lambda evidence: float(evidence.units.average_cosine),
         needs=("units",),
@@ -182,7 +182,7 @@ ENTRIES = (
         equivalent="sklearn.metrics.pairwise.cosine_similarity(E) off the diagonal, averaged",
         traps=(
             "Exact over all pairs; tools that sample pairs or clip at 0 differ.",
-            "Zero rows have no direction and are left out. A high value often comes from one dimension: rogue_dimension_share.",
+            "Zero rows are left out. A high value often comes from one dimension: rogue_dimension_share.",
         ),
         default=True,
         ratio_rule="difference",
@@ -193,7 +193,7 @@ ENTRIES = (
         symbol="std cos",
         formula="√(Σ_(i≠j) cos²_ij/(m(m - 1)) - mean²)",
         family="isotropy",
-        function=isotropy.cosine_deviation,
+        function=directions.cosine_deviation,
         usage="cosine_deviation(E)",
         read=lambda evidence: float(evidence.units.cosine_deviation),
         needs=("units",),
@@ -214,9 +214,9 @@ ENTRIES = (
         symbol="mean cos_c",
         formula="average cosine of E - μ",
         family="isotropy",
-        function=isotropy.centered_average_cosine,
+        function=directions.centered_average_cosine,
         usage="centered_average_cosine(E)",
-        read=lambda evidence: isotropy.average_cosine(evidence.sample - evidence.mean),
+        read=lambda evidence: directions.average_cosine(evidence.sample - evidence.mean),
         needs=("sample", "mean"),
         direction="lower",
         range="[-1/(m - 1), 1]: about 0 for a cloud around its mean",
@@ -234,7 +234,7 @@ ENTRIES = (
         symbol="max share",
         formula="max_j ū_j² / Σ_k ū_k², ū the mean of the unit rows",
         family="isotropy",
-        function=isotropy.rogue_dimension_share,
+        function=directions.rogue_dimension_share,
         usage="rogue_dimension_share(E)",
         read=_rogue,
         needs=("units",),
@@ -258,7 +258,7 @@ ENTRIES = (
         symbol="√d·std u",
         formula="√d · mean_j std_j(u), ddof 1",
         family="isotropy",
-        function=isotropy.unit_deviation,
+        function=directions.unit_deviation,
         usage="unit_deviation(E)",
         read=_unit_deviation,
         needs=("units",),
@@ -279,9 +279,9 @@ ENTRIES = (
         symbol="ℓ_uniform",
         formula="ln mean exp(-2‖u_i - u_j‖²) over pairs",
         family="isotropy",
-        function=isotropy.uniformity,
+        function=sphere.uniformity,
         usage="uniformity(sample)",
-        read=lambda evidence: isotropy.uniformity(evidence.sample),
+        read=lambda evidence: sphere.uniformity(evidence.sample),
         needs=("sample",),
         direction="lower",
         range="[-8, 0]: 0 when all rows point one way, about -4 for directions at random",
@@ -294,7 +294,7 @@ ENTRIES = (
         traps=("Sampled pairs: quote the standard error. Published with t = 2.",),
         default=True,
         ratio_rule="difference",
-        standard_error=lambda evidence: isotropy.uniformity_estimate(evidence.sample).standard_error,
+        standard_error=lambda evidence: sphere.uniformity_estimate(evidence.sample).standard_error,
     ),
     _neighbor(
         "hubness_skew",
@@ -350,7 +350,7 @@ ENTRIES = (
     ),
     _neighbor(
         "two_nn_dimension",
-        neighbors.two_nn_dimension,
+        local.two_nn_dimension,
         title="Intrinsic dimension of the unit rows from their two nearest neighbors",
         symbol="ID_2NN",
         formula="slope of -ln(1 - F(μ)) over ln μ, μ = r_2/r_1",
@@ -358,17 +358,17 @@ ENTRIES = (
         range="(0, ∞): about the dimension of the manifold; the sphere has dim - 1",
         bounds=lambda n, d: (0.0, math.inf),
         unit="directions",
-        source="Facco et al. 2017, Estimating the intrinsic dimension of datasets by a minimal neighborhood information",
+        source="Facco et al. 2017, Estimating the intrinsic dimension of datasets, section Methods",
         traps=(
             "Too low above 20 or so: compare with the null, not with dim.",
-            "Copies at distance zero, or of float32 rounding, are skipped here; other tools give NaN or a wrong number.",
+            "Copies, exact or up to float32 rounding, are skipped here; other tools give NaN or a wrong number.",
         ),
         default=True,
         ratio_rule="ratio",
     ),
     _neighbor(
         "mle_dimension",
-        neighbors.mle_dimension,
+        local.mle_dimension,
         title="Intrinsic dimension of the unit rows by maximum likelihood over their near neighbors",
         symbol="ID_MLE",
         formula="1/d = mean (1/(k - 1)) Σ_(j<k) ln(r_k/r_j), k = 10",
@@ -382,7 +382,7 @@ ENTRIES = (
     ),
     _neighbor(
         "relative_contrast",
-        neighbors.relative_contrast,
+        local.relative_contrast,
         title="Mean distance between rows over the mean distance to the nearest neighbor",
         symbol="C_r",
         formula="E[d(x, y)] / E[min_y d(x, y)], on unit rows",
@@ -395,7 +395,7 @@ ENTRIES = (
     ),
     _neighbor(
         "near_duplicate_share",
-        neighbors.near_duplicate_share,
+        local.near_duplicate_share,
         title="Share of the rows that have a near copy within the sample",
         symbol="near copies",
         formula="#{i : min_j d(i, j) ≤ 0.01·mean distance} / m, on unit rows",

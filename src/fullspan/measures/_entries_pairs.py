@@ -1,4 +1,4 @@
-"""Catalog entries of the measures of two tables, of labeled rows, and against people's judgments: no report of one table reads them."""
+"""Catalog entries of the measures of two tables, of labeled rows, and of word pairs: no report of one table reads them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from fullspan.measures import drift, isotropy, similarity, spectrum
+from fullspan.measures import drift, shift, similarity, spectrum, sphere
 from fullspan.measures.entry import COLUMNS, ROTATION, ROWS, SCALE, TRANSLATION, Measure
 
 _ALL = frozenset({SCALE, ROTATION, TRANSLATION, ROWS, COLUMNS})
@@ -114,7 +114,7 @@ ENTRIES = (
     ),
     _entry(
         "mean_shift",
-        drift.mean_shift,
+        shift.mean_shift,
         "How far the mean row has moved, in units of the spread",
         "‖μ_y - μ_x‖ / √((tr C_x + tr C_y)/2)",
         "[0, ∞): 0 for equal means, √(1/n + 1/m) by chance",
@@ -125,7 +125,7 @@ ENTRIES = (
     ),
     _entry(
         "frechet_distance",
-        drift.frechet_distance,
+        shift.frechet_distance,
         "Distance between two tables as if each were a Gaussian",
         "‖μ_x - μ_y‖² + tr(C_x + C_y - 2·(C_x C_y)^½)",
         "[0, ∞): 0 for equal means and covariances",
@@ -139,7 +139,7 @@ ENTRIES = (
     ),
     _entry(
         "mmd",
-        drift.mmd,
+        shift.mmd,
         "Whether two tables come from one distribution, by a kernel",
         "E k(x,x') + E k(y,y') - 2·E k(x,y), unbiased",
         "about [0, 2], with a permutation p",
@@ -151,7 +151,7 @@ ENTRIES = (
     ),
     _entry(
         "classifier_drift",
-        drift.classifier_drift,
+        shift.classifier_drift,
         "Whether a linear classifier can tell two tables apart on unseen rows",
         "held-out accuracy of a ridge discriminant",
         "[0, 1]: 0.5 by chance, with a binomial p",
@@ -162,7 +162,7 @@ ENTRIES = (
     ),
     _entry(
         "spectrum_difference",
-        drift.spectrum_difference,
+        shift.spectrum_difference,
         "How much of the variance has moved to another rank of the spectrum",
         "½ Σ_j |p_j - q_j|, shares of the eigenvalues by rank",
         "[0, 1): 0 when the spectra are proportional",
@@ -173,7 +173,7 @@ ENTRIES = (
     ),
     _entry(
         "alignment",
-        isotropy.alignment,
+        sphere.alignment,
         "Mean distance, on the sphere, between rows that belong together",
         "mean ‖u_i - v_i‖²",
         "[0, 4]: 0 when each pair points one way",
@@ -214,7 +214,7 @@ ENTRIES = (
         direction="higher",
         invariances=frozenset({SCALE, ROTATION, COLUMNS}),
         traps=(
-            "How missing and multi-token words are treated changes the number: the result states how many pairs were used.",
+            "How missing and multi-token words are treated changes the number: see how many pairs were used.",
             "Pearson (the Coupled Adam paper) and Spearman (most others) differ.",
         ),
     ),

@@ -62,7 +62,7 @@ def _frequency(name: str, title: str, formula: str, kind: str, usage: str, traps
         read=_correlation(kind),
         needs=("frequency",),
         direction="neither",
-        range="[-100, 100]: 0 when length and frequency have nothing to do with each other, 100 when length grows with frequency",
+        range="[-100, 100]: 0 when length and frequency are unrelated, 100 when length grows with frequency",
         bounds=lambda n, d: (-100.0, 100.0),
         unit="%",
         invariances=frozenset({SCALE, ROTATION, ROWS, COLUMNS}),
@@ -236,7 +236,7 @@ ENTRIES = (
         "pearson",
         "length_frequency_correlation(norms, frequencies)",
         (
-            "Frequencies are heavy-tailed: a handful of rows decides Pearson's number; the rank correlation is steadier.",
+            "Frequencies are heavy-tailed: a few rows decide Pearson's number; the rank correlation is steadier.",
             "The paper's code correlates with log(p + 1e-10) instead: length_log_frequency_correlation.",
         ),
     ),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fullspan.errors import UndefinedMeasureError
-from fullspan.measures import _check, abundance, spectrum
+from fullspan.measures import _check, abundance, conditioning, decay, spectrum
 from fullspan.measures.entry import COLUMNS, ROTATION, ROWS, SCALE, TRANSLATION, Measure, smallest_below_resolution
 from fullspan.measures.null import spectrum_null
 
@@ -71,12 +71,12 @@ def _log_determinant(evidence: Any) -> float:
             f"log_determinant needs more rows than dimensions; got {evidence.n_rows} rows of dim {evidence.dim}. "
             "The covariance lacks directions, so its determinant is 0."
         )
-    return spectrum.log_determinant(evidence.eigenvalues)
+    return conditioning.log_determinant(evidence.eigenvalues)
 
 
 def _numerical_rank(evidence: Any) -> float:
     tolerance = _check.resolution(evidence.dtype, evidence.n_rows, evidence.dim)
-    return float(spectrum.numerical_rank(evidence.singular_values, tolerance=tolerance))
+    return float(conditioning.numerical_rank(evidence.singular_values, tolerance=tolerance))
 
 
 def _explained(share: float, name: str, default: bool) -> Measure:
@@ -215,7 +215,7 @@ ENTRIES = (
         source="Roy and Vetterli 2007, The effective rank, definition 1",
         traps=(
             _SHIFT,
-            "Three numbers go by this name: this one, exp of the entropy of eigenvalues (eigenvalue_effective_rank), and the participation ratio.",
+            "Three numbers go by this name: this one, eigenvalue_effective_rank, and the participation ratio.",
         ),
         default=True,
     ),
@@ -299,7 +299,7 @@ ENTRIES = (
     ),
     _measure(
         "numerical_rank",
-        spectrum.numerical_rank,
+        conditioning.numerical_rank,
         "singular_values",
         read=_numerical_rank,
         title="Number of singular values above the rounding of the stored type",
@@ -340,13 +340,13 @@ ENTRIES = (
         direction="lower",
         range="[(dim + 1)/(2·dim), 1]: 1 when all variance lies on one axis",
         bounds=lambda n, d: ((d + 1) / (2 * d), 1.0),
-        source="Li, Efros and Pathak 2022, Understanding collapse in non-contrastive siamese representation learning, section 4",
+        source="Li, Efros and Pathak 2022, Understanding collapse in non-contrastive learning, section 4",
         traps=("With n ≤ dim it starts above its lower end: compare with the null.",),
         ratio_rule="difference",
     ),
     _measure(
         "inverse_condition_number",
-        spectrum.inverse_condition_number,
+        conditioning.inverse_condition_number,
         "singular_values",
         title="Smallest singular value over the largest",
         symbol="κ/100",
@@ -365,7 +365,7 @@ ENTRIES = (
     ),
     _measure(
         "condition_number",
-        spectrum.condition_number,
+        conditioning.condition_number,
         "singular_values",
         title="Largest singular value over the smallest",
         symbol="cond",
@@ -380,11 +380,11 @@ ENTRIES = (
     ),
     _measure(
         "log_determinant",
-        spectrum.log_determinant,
+        conditioning.log_determinant,
         "eigenvalues",
         read=_log_determinant,
         needs=("eigenvalues", "singular_values"),
-        null=spectrum_null("eigenvalues", spectrum.log_determinant, scaled=True),
+        null=spectrum_null("eigenvalues", conditioning.log_determinant, scaled=True),
         scale_dependent_null=True,
         title="Logarithm of the volume of the covariance",
         symbol="ln det C",
@@ -404,7 +404,7 @@ ENTRIES = (
     ),
     _measure(
         "alpha_req",
-        spectrum.alpha_req,
+        decay.alpha_req,
         "eigenvalues",
         title="Decay exponent of the eigenvalues over their rank",
         symbol="α",
@@ -422,7 +422,7 @@ ENTRIES = (
     ),
     _measure(
         "tail_exponent",
-        spectrum.tail_exponent,
+        decay.tail_exponent,
         "eigenvalues",
         title="Exponent of a power law fitted to the density of the large eigenvalues",
         symbol="α_tail",

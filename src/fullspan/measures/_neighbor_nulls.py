@@ -1,4 +1,4 @@
-"""Measures of nearest neighbors on Gaussian tables of 4096 rows, 10 neighbors by cosine: means and deviations of 3 to 4 draws."""
+"""Neighbor measures of Gaussian tables: 4096 rows, 10 neighbors by cosine, means and deviations of 3 to 4 draws."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ permutation or binomial p.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,42 +18,15 @@ from fullspan.measures import _check
 from fullspan.measures.neighbors import nearest_neighbors
 
 __all__ = [
-    "Tested",
     "cka_from_moments",
-    "classifier_drift",
-    "frechet_distance",
-    "frechet_from_moments",
     "linear_cka",
-    "mean_shift",
-    "mmd",
     "neighbor_overlap",
     "principal_angles",
     "procrustes_distance",
     "procrustes_from_moments",
     "row_cosine",
     "row_displacement",
-    "spectrum_difference",
 ]
-
-
-class Tested(NamedTuple):
-    """A statistic, and the probability of one at least as large when both tables come from one distribution."""
-
-    value: float
-    p_value: float
-
-
-def _pair(
-    x: Any, y: Any, call: str, *, rows: int = 2, aligned: bool = True, same_dim: bool = True
-) -> tuple[Array, Array]:
-    x, y = _check.table(x, call, rows=rows), _check.table(y, call, rows=rows)
-    if aligned and len(x) != len(y):
-        raise InputError(
-            f"{call} needs two tables with the same rows; got {len(x)} and {len(y)} rows. Align them by id first."
-        )
-    if same_dim and x.shape[1] != y.shape[1]:
-        raise InputError(f"{call} needs two tables of one dim; got {x.shape[1]} and {y.shape[1]}.")
-    return x, y
 
 
 def _centered(x: Array, call: str) -> Array:
@@ -152,7 +125,7 @@ def linear_cka(x: Any, y: Any, *, debiased: bool = False) -> float:
     >>> round(linear_cka(x, 5 * x[:, ::-1] + 1), 6)
     1.0
     """
-    x, y = _pair(x, y, "linear_cka", rows=4 if debiased else 2, same_dim=False)
+    x, y = _check.pair(x, y, "linear_cka", rows=4 if debiased else 2, same_dim=False)
     x, y = _centered(x, "linear_cka"), _centered(y, "linear_cka")
     if not debiased:
         return cka_from_moments(x.T @ y, x.T @ x, y.T @ y)
@@ -253,7 +226,7 @@ def procrustes_distance(x: Any, y: Any) -> float:
     >>> round(procrustes_distance(x, [[3 - b, 3 + a] for a, b in x]), 12)
     0.0
     """
-    x, y = _pair(x, y, "procrustes_distance", same_dim=False)
+    x, y = _check.pair(x, y, "procrustes_distance", same_dim=False)
     x, y = _centered(x, "procrustes_distance"), _centered(y, "procrustes_distance")
     return procrustes_from_moments(x.T @ y, 1.0, 1.0)
 
@@ -299,7 +272,7 @@ def principal_angles(x: Any, y: Any, k: int = 10, *, center: bool = True) -> Arr
     >>> principal_angles([[1.0, 0.0], [-1.0, 0.0]], [[0.0, 1.0], [0.0, -1.0]], k=1).round(4).tolist()
     [1.5708]
     """
-    x, y = _pair(x, y, "principal_angles", rows=1, aligned=False)
+    x, y = _check.pair(x, y, "principal_angles", rows=1, aligned=False)
     if k < 1:
         raise InputError(f"principal_angles needs k ≥ 1; got {k}.")
     a, b = (_basis(each, k, center) for each in (x, y))
@@ -356,7 +329,7 @@ def row_displacement(x: Any, y: Any) -> Array:
     >>> row_displacement([[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 3.0]]).tolist()
     [0.0, 2.0]
     """
-    x, y = _pair(x, y, "row_displacement", rows=1)
+    x, y = _check.pair(x, y, "row_displacement", rows=1)
     largest = max(float(np.abs(x).max()), float(np.abs(y).max()))
     if not x.any():
         raise UndefinedMeasureError(f"row_displacement needs a first table that is not zero; got {len(x)} zero rows.")
@@ -401,11 +374,11 @@ def row_cosine(x: Any, y: Any) -> Array:
     >>> row_cosine([[1.0, 0.0]], [[0.0, 5.0]]).round(6).tolist()
     [0.0]
     """
-    x, y = _pair(x, y, "row_cosine", rows=1)
+    x, y = _check.pair(x, y, "row_cosine", rows=1)
     u, v = _check.unit_rows(x, "row_cosine"), _check.unit_rows(y, "row_cosine")
     if len(u) < len(x) or len(v) < len(y):
         raise UndefinedMeasureError(
-            f"row_cosine needs rows that are not zero; got {2 * len(x) - len(u) - len(v)} zero rows. Leave them out of both tables."
+            f"row_cosine needs rows that are not zero; got {2 * len(x) - len(u) - len(v)} zero rows. Leave them out."
         )
     away = u - v
     return np.maximum(-1.0, 1 - np.vecdot(away, away) / 2)
@@ -451,352 +424,10 @@ def neighbor_overlap(x: Any, y: Any, k: int = 10, *, metric: str = "cosine") -> 
     >>> neighbor_overlap(x, x, k=2)
     1.0
     """
-    x, y = _pair(x, y, "neighbor_overlap", same_dim=False)
+    x, y = _check.pair(x, y, "neighbor_overlap", same_dim=False)
     first, second = nearest_neighbors(x, k, metric), nearest_neighbors(y, k, metric)
     if len(first.kept) < len(x) or len(second.kept) < len(y):
         raise UndefinedMeasureError(
             "neighbor_overlap needs rows that are not zero with the cosine; leave them out of both tables."
         )
     return float((first.indices[:, :, None] == second.indices[:, None, :]).any(axis=2).mean())
-
-
-def mean_shift(x: Any, y: Any) -> float:
-    """How far the mean row has moved, in units of the spread of the rows.
-
-    ``‖μ_y - μ_x‖ / √((tr C_x + tr C_y)/2)``.
-
-    Parameters
-    ----------
-    x, y
-        Tables ``(n, dim)`` and ``(m, dim)``; rows need not be aligned.
-
-    Returns
-    -------
-    float
-        In ``[0, ∞)``: 0 for equal means; √(1/n + 1/m) is expected by chance. Invariant to a common scale, rotation and
-        translation.
-
-    Raises
-    ------
-    UndefinedMeasureError
-        Both tables are constant, or one has fewer than two rows.
-    InputError
-        Different dims.
-
-    Notes
-    -----
-    O(n·dim).
-
-    References
-    ----------
-    Standardized mean difference (Cohen 1988), in many dimensions.
-
-    Examples
-    --------
-    >>> mean_shift([[0.0], [2.0]], [[4.0], [6.0]])
-    2.82842712474619
-    """
-    x, y = _pair(x, y, "mean_shift", aligned=False)
-    largest = max(float(np.abs(x).max()), float(np.abs(y).max())) or 1.0
-    x, y = x / largest, y / largest
-    spread = (x.var(axis=0, ddof=1).sum() + y.var(axis=0, ddof=1).sum()) / 2
-    if spread <= 1e-30:
-        raise UndefinedMeasureError("mean_shift needs rows that differ from each other; got two constant tables.")
-    return float(np.linalg.norm(y.mean(axis=0) - x.mean(axis=0)) / math.sqrt(spread))
-
-
-def frechet_from_moments(mean_x: Any, covariance_x: Any, mean_y: Any, covariance_y: Any) -> float:
-    """Fréchet distance of two Gaussians from their means and covariances.
-
-    ``‖μ_x - μ_y‖² + tr(C_x + C_y - 2·(C_x C_y)^(1/2))``.
-
-    Parameters
-    ----------
-    mean_x, mean_y
-        ``(dim,)``.
-    covariance_x, covariance_y
-        ``(dim, dim)``.
-
-    Returns
-    -------
-    float
-        In ``[0, ∞)``, in squared units of the table: 0 for equal moments.
-
-    Raises
-    ------
-    InputError
-        Different dims.
-
-    Notes
-    -----
-    O(dim³). The root of the product as the nuclear norm of ``C_x^(1/2) C_y^(1/2)``: no complex numbers for singular
-    covariances.
-
-    References
-    ----------
-    Dowson and Landau 1982; Heusel et al. 2017 (FID).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> frechet_from_moments([0.0, 0.0], np.eye(2), [3.0, 4.0], np.eye(2))
-    25.0
-    """
-    call = "frechet_distance"
-    roots = []
-    for covariance in (covariance_x, covariance_y):
-        values, axes = np.linalg.eigh(_check.table(covariance, call, rows=1))
-        roots.append((axes * np.sqrt(np.maximum(values, 0.0))) @ axes.T)
-    if roots[0].shape != roots[1].shape:
-        raise InputError(f"{call} needs two tables of one dim; got {len(roots[0])} and {len(roots[1])}.")
-    away = _check.vector(mean_x, call, "means") - _check.vector(mean_y, call, "means")
-    # ‖A‖² + ‖B‖² - 2·‖A B‖_* is the squared Procrustes residual of the roots: not negative, and 0 for equal ones
-    left, _, right = np.linalg.svd(roots[0] @ roots[1])
-    residual = roots[0] - (left @ right) @ roots[1].T
-    return float(np.vecdot(away, away) + np.sum(residual * residual))
-
-
-def frechet_distance(x: Any, y: Any) -> float:
-    """Distance between two tables as if each were a Gaussian.
-
-    ``‖μ_x - μ_y‖² + tr(C_x + C_y - 2·(C_x C_y)^(1/2))``, covariances with ddof 1.
-
-    Parameters
-    ----------
-    x, y
-        Tables ``(n, dim)`` and ``(m, dim)``; rows need not be aligned.
-
-    Returns
-    -------
-    float
-        In ``[0, ∞)``, in squared units of the table: 0 for equal means and covariances. Invariant to a common rotation
-        and translation; a common scale s multiplies it by s².
-
-    Raises
-    ------
-    UndefinedMeasureError
-        Fewer than two rows.
-    InputError
-        Different dims.
-
-    Notes
-    -----
-    O(n·dim² + dim³). Biased upwards for few rows: compare tables of equal size.
-
-    References
-    ----------
-    Dowson and Landau 1982; Heusel et al. 2017, GANs trained by a two time-scale update rule (FID).
-
-    Examples
-    --------
-    >>> round(frechet_distance([[0.0], [2.0]], [[5.0], [7.0]]), 12)
-    25.0
-    """
-    x, y = _pair(x, y, "frechet_distance", aligned=False)
-    covariances = [np.atleast_2d(np.cov(each, rowvar=False)) for each in (x, y)]
-    return frechet_from_moments(x.mean(axis=0), covariances[0], y.mean(axis=0), covariances[1])
-
-
-def _cut(x: Array, most: int, random: np.random.Generator) -> Array:
-    return x if len(x) <= most else x[np.sort(random.choice(len(x), most, replace=False))]
-
-
-def mmd(x: Any, y: Any, *, permutations: int = 199, max_rows: int = 1000, seed: int = 0) -> Tested:
-    """Whether two tables come from one distribution, by a kernel that sees any difference.
-
-    Unbiased ``MMD² = E k(x,x') + E k(y,y') - 2·E k(x,y)``, ``k = exp(-‖a - b‖²/(2h²))``, h² half the median squared
-    distance.
-
-    Parameters
-    ----------
-    x, y
-        Tables ``(n, dim)`` and ``(m, dim)``; rows need not be aligned, and should be independent of each other.
-    permutations
-        Number of random relabelings for the p value.
-    max_rows
-        Rows of each table beyond this number are left out at random.
-    seed
-        Of the sample and the permutations.
-
-    Returns
-    -------
-    Tested
-        value in about ``[0, 2]`` (slightly negative by chance); p_value in ``[1/(permutations + 1), 1]``, exact under
-        exchangeability. Invariant to a common scale, rotation and translation.
-
-    Raises
-    ------
-    UndefinedMeasureError
-        Fewer than two rows, or all rows of both equal.
-    InputError
-        Different dims.
-
-    Notes
-    -----
-    O((n + m)²·(dim + permutations)).
-
-    References
-    ----------
-    Gretton et al. 2012, A kernel two-sample test, equation 3.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> x = np.random.default_rng(0).standard_normal((60, 3))
-    >>> mmd(x, x + 2).p_value
-    0.005
-    """
-    x, y = _pair(x, y, "mmd", aligned=False)
-    random = np.random.default_rng(seed)
-    x, y = _cut(x, max_rows, random), _cut(y, max_rows, random)
-    rows = np.vstack([x, y])
-    rows = rows - rows.mean(axis=0)
-    largest = np.abs(rows).max()
-    if largest <= 1e-300:
-        raise UndefinedMeasureError(f"mmd needs rows that differ from each other; got {len(rows)} equal rows.")
-    rows /= largest
-    squares = np.vecdot(rows, rows)
-    gaps = np.maximum(squares[:, None] + squares - 2 * rows @ rows.T, 0.0)
-    off = gaps[np.triu_indices(len(rows), 1)]
-    width = float(np.median(off)) or float(off.mean())
-    kernel = np.exp(-gaps / width)
-    np.fill_diagonal(kernel, 0.0)
-    labels = np.zeros((len(rows), permutations + 1))
-    labels[: len(x), 0] = 1.0
-    for column in range(1, permutations + 1):
-        labels[random.permutation(len(rows))[: len(x)], column] = 1.0
-    n, m = len(x), len(y)
-    with_x = kernel @ labels
-    in_x = (labels * with_x).sum(axis=0)
-    between = with_x.sum(axis=0) - in_x
-    in_y = kernel.sum() - in_x - 2 * between
-    values = in_x / (n * (n - 1)) + in_y / (m * (m - 1)) - 2 * between / (n * m)
-    return Tested(float(values[0]), float((1 + (values[1:] >= values[0] - 1e-12).sum()) / (permutations + 1)))
-
-
-def classifier_drift(
-    x: Any, y: Any, *, max_rows: int = 4000, folds: int = 2, ridge: float = 0.1, seed: int = 0
-) -> Tested:
-    """Whether a linear classifier can tell on unseen rows which of two tables they come from.
-
-    Held-out accuracy of a discriminant ``(C + ridge·tr C/d·I)⁻¹(μ_y - μ_x)``, with its binomial p value.
-
-    Parameters
-    ----------
-    x, y
-        Tables ``(n, dim)`` and ``(m, dim)``; rows need not be aligned, and should be independent of each other.
-    max_rows
-        Rows of each table beyond this number, or beyond the smaller table, are left out at random.
-    folds
-        Each row is judged by a discriminant that has not seen its fold.
-    ridge
-        Relative to the mean variance of a dimension.
-    seed
-        Of the sample and the folds.
-
-    Returns
-    -------
-    Tested
-        value in ``[0, 1]``: 0.5 by chance, 1 when the tables can be told apart at every row; p_value in (0, 1],
-        one-sided. Invariant to a common scale, rotation and translation.
-
-    Raises
-    ------
-    UndefinedMeasureError
-        Fewer than two rows a fold, or all rows of both equal.
-    InputError
-        Different dims.
-
-    Notes
-    -----
-    O(n·dim² + dim³). Linear: it sees a moved mean, not a changed spread; :func:`mmd` sees both. For aligned tables the
-    same row can lie in both halves, so use it on independent rows.
-
-    References
-    ----------
-    Lopez-Paz and Oquab 2017, Revisiting classifier two-sample tests, section 3.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> x = np.random.default_rng(0).standard_normal((100, 3))
-    >>> classifier_drift(x, x + 3).value > 0.9
-    True
-    """
-    x, y = _pair(x, y, "classifier_drift", rows=2 * folds, aligned=False)
-    random = np.random.default_rng(seed)
-    n = min(len(x), len(y), max_rows)
-    rows = np.vstack([_cut(x, n, random), _cut(y, n, random)])
-    rows = rows - rows.mean(axis=0)
-    largest = np.abs(rows).max()
-    if largest <= 1e-300:
-        raise UndefinedMeasureError(
-            f"classifier_drift needs rows that differ from each other; got {len(rows)} equal rows."
-        )
-    rows /= largest
-    label = np.repeat([0, 1], n)
-    fold = np.concatenate([random.permutation(n) % folds, random.permutation(n) % folds])
-    hits = 0.0
-    for each in range(folds):
-        train = fold != each
-        a, b = rows[train & (label == 0)], rows[train & (label == 1)]
-        within = (np.cov(a, rowvar=False) + np.cov(b, rowvar=False)) / 2
-        within = np.atleast_2d(within)
-        level = float(np.trace(within)) / len(within)
-        axis = np.linalg.solve(within + (ridge * level + 1e-12) * np.eye(len(within)), b.mean(axis=0) - a.mean(axis=0))
-        score = rows[~train] @ axis - (a.mean(axis=0) + b.mean(axis=0)) @ axis / 2
-        hits += float((np.where(score > 0, 1, 0) == label[~train])[score != 0].sum()) + 0.5 * float((score == 0).sum())
-    return Tested(hits / (2 * n), _binomial_tail(math.floor(hits), 2 * n))
-
-
-def _binomial_tail(hits: int, trials: int) -> float:
-    """P(at least `hits` heads of a fair coin)."""
-    k = np.arange(hits, trials + 1)
-    logs = [
-        math.lgamma(trials + 1) - math.lgamma(i + 1) - math.lgamma(trials - i + 1) - trials * math.log(2) for i in k
-    ]
-    top = max(logs)
-    return float(min(1.0, math.exp(top) * sum(math.exp(each - top) for each in logs)))
-
-
-def spectrum_difference(x: Any, y: Any) -> float:
-    """How much of the variance has moved to another rank of the spectrum.
-
-    ``½ Σ_j |p_j - q_j|``, p and q the shares ``λ_j/Σλ`` by rank.
-
-    Parameters
-    ----------
-    x, y
-        ``(r,)`` eigenvalues of the covariances of the two tables; the shorter is filled with zeros.
-
-    Returns
-    -------
-    float
-        In ``[0, 1)``: 0 when the spectra are proportional. Invariant to scale, rotation and translation of either
-        table.
-
-    Raises
-    ------
-    UndefinedMeasureError
-        A spectrum of zeros.
-
-    Notes
-    -----
-    O(r). Total variation distance; blind to rotation of the axes, for which there is :func:`principal_angles`.
-
-    References
-    ----------
-    Own definition.
-
-    Examples
-    --------
-    >>> spectrum_difference([1.0, 1.0], [3.0, 1.0])
-    0.25
-    """
-    shares = []
-    for values in (x, y):
-        spectrum = _check.descending(values, "spectrum_difference", "eigenvalue")
-        shares.append(spectrum / spectrum.sum())
-    length = max(map(len, shares))
-    p, q = (np.pad(each, (0, length - len(each))) for each in shares)
-    return float(np.abs(p - q).sum() / 2)

@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fullspan._typing import Array
-from fullspan.errors import FormatError, InputError, MissingFileError, UndefinedMeasureError, UnknownNameError
+from fullspan.errors import InputError, UndefinedMeasureError
 from fullspan.measures import _check
+from fullspan.measures.conditioning import inverse_condition_number
 from fullspan.measures.isotropy import isotropy
 from fullspan.measures.norms import (
     correlation,
@@ -27,46 +27,23 @@ from fullspan.measures.norms import (
     mean_vector_norm,
     ranks,
 )
-from fullspan.measures.spectrum import inverse_condition_number
+from fullspan.measures.word_pairs import Pair, read_pairs, similarity_files
 
 __all__ = [
-    "SIMILARITY_SETS",
     "CoupledAdamSet",
     "MeanSimilarity",
     "SimilarityScore",
     "coupled_adam_set",
     "mean_word_similarity",
-    "read_pairs",
-    "similarity_files",
     "word_similarity",
 ]
 
-#: The sets that r̄ is averaged over: as the Coupled Adam paper says, and as its code does; each with patterns of file names.
-SIMILARITY_SETS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "article": {
-        "SimLex": ("*simlex*",),
-        "MEN": ("*men-tr*", "*men_dataset*", "men*"),
-        "WordSim-353": ("*ws-353-all*", "*ws353.*", "*wordsim353.*", "combined.*"),
-        "Rare Words": ("*-rw-*", "rw.*"),
-    },
-    "code": {
-        "MEN": ("*men-tr*", "*men_dataset*", "men*"),
-        "Rare Words": ("*-rw-*", "rw.*"),
-        "SimLex": ("*simlex*",),
-        "WS-sim": ("*ws-353-sim*", "*wordsim_similarity*", "*ws353-sim*"),
-        "WS-rel": ("*ws-353-rel*", "*wordsim_relatedness*", "*ws353-rel*"),
-    },
-}
 
-_MOST_BYTES = 64 << 20
-_MOST_LINE = 4096
 _CALL = "word_similarity"
-
-Pair = tuple[str, str, float]
 
 
 class SimilarityScore(NamedTuple):
-    """Correlation of cosines with judgments: `n_used` of `n_pairs` pairs entered; `standard_error` by Fisher's z, None below 4 pairs."""
+    """Correlation of cosines with judgments over `n_used` of `n_pairs` pairs; no `standard_error` below 4 pairs."""
 
     value: float
     standard_error: float | None
@@ -82,142 +59,6 @@ class MeanSimilarity(NamedTuple):
     value: float
     standard_error: float | None
     scores: dict[str, SimilarityScore]
-
-
-def read_pairs(path: str | os.PathLike[str]) -> list[Pair]:
-    """Read a file of ``word word score`` lines.
-
-    Parameters
-    ----------
-    path
-        Text in UTF-8, at most 64 MiB. Lines that are empty or start with ``#`` are passed over, and one header line.
-
-    Returns
-    -------
-    list of (str, str, float)
-        The pairs in the order of the file.
-
-    Raises
-    ------
-    MissingFileError
-        No such file.
-    FormatError
-        A line without two words and a finite number, a file that is too large, or no pairs at all.
-
-    Notes
-    -----
-    The score is the first number after the two words.
-
-    References
-    ----------
-    The files of Faruqui and Dyer 2014 (word-vectors.org), and the originals of SimLex, MEN, WordSim and Rare Words.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "pairs.csv")
-    >>> _ = path.write_text("Word 1,Word 2,Human\\ntiger,cat,7.35\\n")
-    >>> read_pairs(path)
-    [('tiger', 'cat', 7.35)]
-    """
-    path = Path(path)
-    if not path.is_file():
-        raise MissingFileError(f'read_pairs needs a file of "word word score" lines; got no file at {path}.')
-    with path.open("rb") as file:
-        data = file.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise FormatError(f"read_pairs needs a file of at most {_MOST_BYTES >> 20} MiB; got a larger one: {path}.")
-    try:
-        lines = data.decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise FormatError(
-            f"read_pairs needs text in UTF-8; got other bytes at offset {error.start} of {path}."
-        ) from None
-    pairs: list[Pair] = []
-    header_allowed = True
-    for number, line in enumerate(lines, 1):
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        pair = _parse(line)
-        if pair is None and not header_allowed:
-            shown = line.strip()[:60]
-            raise FormatError(
-                f'read_pairs needs "word word score" on every line; got "{shown}" on line {number} of {path}.'
-            )
-        if pair is not None:
-            pairs.append(pair)
-        header_allowed = False
-    if not pairs:
-        raise FormatError(f'read_pairs needs "word word score" lines; got none in {path}.')
-    return pairs
-
-
-def _parse(line: str) -> Pair | None:
-    if len(line) > _MOST_LINE:
-        return None
-    separator = next((each for each in ("\t", ",", ";") if each in line), None)
-    fields = [field.strip().strip('"') for field in line.split(separator)]
-    if len(fields) < 3 or not fields[0] or not fields[1]:
-        return None
-    for field in fields[2:4]:
-        try:
-            score = float(field)
-        except ValueError:
-            continue
-        return (fields[0], fields[1], score) if math.isfinite(score) else None
-    return None
-
-
-def similarity_files(folder: str | os.PathLike[str], sets: str = "article") -> dict[str, Path]:
-    """Find the files of the sets that r̄ is averaged over, by their usual names.
-
-    Parameters
-    ----------
-    folder
-        Folder that holds them.
-    sets
-        ``"article"``: SimLex, MEN, WordSim-353, Rare Words; ``"code"``: MEN, Rare Words, SimLex, WS-sim, WS-rel.
-
-    Returns
-    -------
-    dict
-        Name of the set to its path.
-
-    Raises
-    ------
-    UnknownNameError
-        `sets` is neither.
-    MissingFileError
-        A set has no file in the folder.
-
-    Notes
-    -----
-    Names are compared without regard to case.
-
-    References
-    ----------
-    Stollenwerk and Stollenwerk 2025, section 4.3, and the code published with it.
-
-    Examples
-    --------
-    >>> sorted(SIMILARITY_SETS["article"])
-    ['MEN', 'Rare Words', 'SimLex', 'WordSim-353']
-    """
-    if sets not in SIMILARITY_SETS:
-        raise UnknownNameError(f'similarity_files needs sets to be one of "article", "code"; got "{sets}".')
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise MissingFileError(f"similarity_files needs a folder; got no folder at {folder}.")
-    known = sorted(folder.iterdir())
-    found: dict[str, Path] = {}
-    for name, patterns in SIMILARITY_SETS[sets].items():
-        match = next((p for pattern in patterns for p in known if Path(p.name.lower()).match(pattern)), None)
-        if match is None:
-            raise MissingFileError(
-                f"similarity_files needs a file of {name} (such as {patterns[0]}); got none in {folder}."
-            )
-        found[name] = match
-    return found
 
 
 def _pairs_of(pairs: Any) -> list[Pair]:
@@ -278,7 +119,7 @@ def word_similarity(
     *,
     kind: str = "pearson",
     missing: str = "skip",
-    multi_token: str = "skip",
+    multi_token: str = "skip",  # noqa: S107
     tokenize: Callable[[str], Sequence[int]] | None = None,
 ) -> SimilarityScore:
     """Correlation of the cosines of word pairs with people's judgments.
@@ -334,7 +175,7 @@ def word_similarity(
     >>> gold = [("cat", "dog", 9.0), ("cat", "sky", 1.0), ("dog", "sky", 3.0), ("cow", "sky", 3.0)]
     >>> score = word_similarity(vectors, ["cat", "dog", "sky"], gold)
     >>> round(score.value, 3), score.n_used, score.n_missing
-    (0.976, 3, 1)
+    (0.99, 3, 1)
     """
     _check.one_of(kind, ("pearson", "spearman"), _CALL, "kind")
     _check.one_of(missing, ("skip", "zero", "error"), _CALL, "missing")
@@ -366,7 +207,7 @@ def _cosines(listed: list[Pair], lookup: _Lookup) -> tuple[Array, Array, int, in
             if lookup.missing == "error":
                 word = first if a_state == "missing" else second
                 raise InputError(
-                    f'{_CALL} needs a row for every word; got none for "{word}". Pass missing="skip" to leave such pairs out.'
+                    f'{_CALL} needs a row for every word; got none for "{word}". missing="skip" leaves such pairs out.'
                 )
             if lookup.missing == "skip":
                 continue
@@ -452,7 +293,7 @@ def mean_word_similarity(
 
 
 class CoupledAdamSet(NamedTuple):
-    """The embedding numbers of the Coupled Adam paper; `rho` and `mean_similarity` are None where nothing was given for them."""
+    """The embedding numbers of the Coupled Adam paper; `rho` and `mean_similarity` are None unless asked for."""
 
     isotropy: float
     centered_isotropy: float

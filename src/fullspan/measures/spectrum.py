@@ -9,7 +9,7 @@ change when the table is scaled or rotated. For every spectrum
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,25 +18,17 @@ from fullspan.errors import InputError, UndefinedMeasureError
 from fullspan.measures import _check
 
 __all__ = [
-    "PowerLawFit",
-    "alpha_req",
-    "alpha_req_fit",
     "article_spectral_entropy",
-    "condition_number",
     "cumulative_variance_auc",
     "effective_rank",
     "eigenvalue_effective_rank",
     "explained_variance_dims",
-    "inverse_condition_number",
     "lidar",
-    "log_determinant",
     "nesum",
-    "numerical_rank",
     "participation_ratio",
     "rankme",
     "spectral_entropy",
     "stable_rank",
-    "tail_exponent",
     "top_component_share",
 ]
 
@@ -362,58 +354,6 @@ def nesum(eigenvalues: Any) -> float:
     return float(_check.descending(eigenvalues, "nesum", "eigenvalue").sum())
 
 
-def numerical_rank(
-    singular_values: Any, *, tolerance: float | None = None, dtype: Any = "float64", n_rows: int | None = None
-) -> int:
-    """Number of singular values that stand above rounding.
-
-    ``#{j : σ_j > tolerance·σ_1}``.
-
-    Parameters
-    ----------
-    singular_values
-        ``(r,)`` singular values of the table.
-    tolerance
-        Relative to the largest; None takes what the stored type can resolve.
-    dtype, n_rows
-        Stored type and number of rows, for that tolerance (n_rows None: as many as singular values).
-
-    Returns
-    -------
-    int
-        In ``[1, min(n, dim)]``. Invariant to scale and rotation.
-
-    Raises
-    ------
-    UndefinedMeasureError
-        All singular values are zero.
-    InputError
-        A tolerance outside [0, 1).
-
-    Notes
-    -----
-    O(r). ``numpy.linalg.matrix_rank`` uses ``max(n, dim)·eps`` instead, which is 0.12 for a million rows in float32;
-    pass ``tolerance=max(n, dim) * numpy.finfo(dtype).eps`` for that. The default is in the docs under "resolution".
-
-    References
-    ----------
-    Golub and Van Loan, Matrix Computations, section 5.4.1.
-
-    Examples
-    --------
-    >>> numerical_rank([1.0, 0.5, 1e-18])
-    2
-    >>> numerical_rank([1.0, 0.5, 1e-9], dtype="float32")
-    2
-    """
-    values = _check.descending(singular_values, "numerical_rank")
-    if tolerance is None:
-        tolerance = _check.resolution(dtype, n_rows or len(values), len(values))
-    if not 0 <= tolerance < 1:
-        raise InputError(f"numerical_rank needs a tolerance in [0, 1), relative to the largest; got {tolerance}.")
-    return int((values > tolerance).sum())
-
-
 def explained_variance_dims(eigenvalues: Any, share: float = 0.9) -> int:
     """Number of principal axes that hold a share of the variance.
 
@@ -530,294 +470,6 @@ def cumulative_variance_auc(eigenvalues: Any) -> float:
     """
     cumulative = np.cumsum(_check.descending(eigenvalues, "cumulative_variance_auc", "eigenvalue"))
     return float((cumulative / cumulative[-1]).mean())
-
-
-def inverse_condition_number(singular_values: Any) -> float:
-    """Smallest singular value over the largest.
-
-    ``σ_min / σ_max``; the Coupled Adam paper's "condition number" κ is 100 times this, in percent.
-
-    Parameters
-    ----------
-    singular_values
-        ``(r,)`` singular values of the uncentered table, r = min(n, dim).
-
-    Returns
-    -------
-    float
-        In ``[0, 1]``: 0 for a table that lacks a direction, 1 for orthogonal columns of one length. Invariant to scale
-        and rotation.
-
-    Raises
-    ------
-    UndefinedMeasureError
-        All singular values are zero.
-
-    Notes
-    -----
-    O(r). Depends on the smallest singular value: below :func:`resolution` of the stored type read it as "at most".
-    Equivalent: ``1 / numpy.linalg.cond(E)``.
-
-    References
-    ----------
-    Stollenwerk and Stollenwerk 2025, Better Embeddings with Coupled Adam, equation 28.
-
-    Examples
-    --------
-    >>> inverse_condition_number([4.0, 2.0, 1.0])
-    0.25
-    """
-    return float(_check.descending(singular_values, "inverse_condition_number")[-1])
-
-
-def condition_number(singular_values: Any) -> float:
-    """Largest singular value over the smallest, as numerical analysis defines it.
-
-    ``σ_max / σ_min``.
-
-    Parameters
-    ----------
-    singular_values
-        ``(r,)`` singular values of the uncentered table.
-
-    Returns
-    -------
-    float
-        In ``[1, ∞)``: 1 for orthogonal columns of one length. Invariant to scale and rotation.
-
-    Raises
-    ------
-    UndefinedMeasureError
-        The smallest singular value is zero: the ratio is infinite.
-
-    Notes
-    -----
-    O(r). Depends on the smallest singular value. **Not** the κ of the Coupled Adam paper, which is
-    100 × :func:`inverse_condition_number`. Equivalent: ``numpy.linalg.cond(E)``.
-
-    References
-    ----------
-    Golub and Van Loan, Matrix Computations, section 2.6.2.
-
-    Examples
-    --------
-    >>> condition_number([4.0, 1.0])
-    4.0
-    """
-    smallest = float(_check.descending(singular_values, "condition_number")[-1])
-    if smallest == 0 or math.isinf(1 / smallest):
-        raise UndefinedMeasureError(
-            "condition_number needs a smallest singular value above zero; got 0. The table lacks a direction: "
-            "use inverse_condition_number, which is 0 then."
-        )
-    return 1 / smallest
-
-
-def log_determinant(eigenvalues: Any) -> float:
-    """Logarithm of the volume of the covariance.
-
-    ``ln det C = Σ_j ln λ_j``.
-
-    Parameters
-    ----------
-    eigenvalues
-        ``(dim,)`` eigenvalues of the covariance.
-
-    Returns
-    -------
-    float
-        Any real number, in nats. Invariant to rotation and translation; scaling the table by s adds 2·dim·ln s.
-
-    Raises
-    ------
-    UndefinedMeasureError
-        An eigenvalue is zero (fewer than dim + 1 rows, or a collapsed direction): the logarithm is minus infinity.
-
-    Notes
-    -----
-    O(dim). Depends on the smallest eigenvalue. Equivalent: ``numpy.linalg.slogdet(numpy.cov(E, rowvar=False))[1]``.
-
-    References
-    ----------
-    Cover and Thomas 2006, Elements of Information Theory, theorem 8.4.1 (entropy of a Gaussian).
-
-    Examples
-    --------
-    >>> log_determinant([1.0, 1.0])
-    0.0
-    """
-    _check.descending(eigenvalues, "log_determinant", "eigenvalue")
-    values = _check.vector(eigenvalues, "log_determinant", "eigenvalues")
-    if values.min() <= 0:
-        raise UndefinedMeasureError(
-            f"log_determinant needs eigenvalues above zero; got {int((values <= 0).sum())} of {len(values)} at zero. "
-            "Does the table have fewer rows than dimensions, or a collapsed direction?"
-        )
-    return float(np.log(values).sum())
-
-
-class PowerLawFit(NamedTuple):
-    """A straight line through ln λ over ln rank: `alpha` is minus its slope, ranks `first` to `last` count from 1."""
-
-    alpha: float
-    r_squared: float
-    first: int
-    last: int
-
-
-def alpha_req_fit(eigenvalues: Any, fit_range: tuple[int, int] | None = None) -> PowerLawFit:
-    """Decay of the eigenvalues as a power of their rank, with the quality of the fit.
-
-    Least squares of ``ln λ_j = c - α·ln j`` over ranks first … last.
-
-    Parameters
-    ----------
-    eigenvalues
-        ``(dim,)`` eigenvalues of the covariance.
-    fit_range
-        First and last rank, from 1, both included. None: 11 … 100 as the paper's code does where there are 100 non-zero
-        eigenvalues; with r < 100 of them, from ``r // 10 + 1`` to r.
-
-    Returns
-    -------
-    PowerLawFit
-        alpha in ``[0, ∞)``: 0 for equal eigenvalues, about 1 in representations that generalize well. Invariant to
-        scale, rotation and translation. `r_squared` is 1 for equal eigenvalues, where there is nothing to explain.
-
-    Raises
-    ------
-    UndefinedMeasureError
-        Fewer than three non-zero eigenvalues in the range.
-    InputError
-        A range that is not 1 ≤ first < last ≤ dim.
-
-    Notes
-    -----
-    O(dim). The fit range decides much; print it with R². A noise floor in the tail flattens alpha.
-
-    References
-    ----------
-    Agrawal et al. 2022, α-ReQ: assessing representation quality by measuring eigenspectrum decay, section 3.
-
-    Examples
-    --------
-    >>> fit = alpha_req_fit([1 / rank for rank in range(1, 51)])
-    >>> round(fit.alpha, 6), round(fit.r_squared, 6), fit.first, fit.last
-    (1.0, 1.0, 6, 50)
-    """
-    values = _check.descending(eigenvalues, "alpha_req", "eigenvalue")
-    positive = int((values > 1e-14).sum())
-    first, last = fit_range or (min(11, min(positive, 100) // 10 + 1), min(positive, 100))
-    if fit_range and not 1 <= first < last <= len(values):
-        raise InputError(f"alpha_req needs a fit range within 1 … {len(values)}, first before last; got {fit_range}.")
-    last = min(last, positive)
-    if last - first < 2:
-        raise UndefinedMeasureError(
-            f"alpha_req needs at least three non-zero eigenvalues to fit; got {max(0, last - first + 1)}."
-        )
-    x = np.log(np.arange(first, last + 1))
-    y = np.log(values[first - 1 : last])
-    x, y = x - x.mean(), y - y.mean()
-    slope = float(np.vecdot(x, y) / np.vecdot(x, x))
-    total = float(np.vecdot(y, y))
-    explained = slope**2 * float(np.vecdot(x, x))
-    return PowerLawFit(max(0.0, -slope), 1.0 if total < 1e-24 else min(1.0, explained / total), first, last)
-
-
-def alpha_req(eigenvalues: Any, fit_range: tuple[int, int] | None = None) -> float:
-    """Decay exponent of the eigenvalues over their rank.
-
-    ``λ_j ∝ j^(-α)``; the slope of :func:`alpha_req_fit`.
-
-    Parameters
-    ----------
-    eigenvalues
-        ``(dim,)`` eigenvalues of the covariance.
-    fit_range
-        First and last rank, from 1, both included; None as in :func:`alpha_req_fit`.
-
-    Returns
-    -------
-    float
-        In ``[0, ∞)``: 0 for equal eigenvalues; about 1 is reported as good, much more is collapse. Invariant to scale,
-        rotation and translation.
-
-    Raises
-    ------
-    UndefinedMeasureError
-        Fewer than three non-zero eigenvalues in the range.
-    InputError
-        A range that is not 1 ≤ first < last ≤ dim.
-
-    Notes
-    -----
-    O(dim). Works below 100 dimensions, where the customary range 10 … 100 does not exist.
-
-    References
-    ----------
-    Agrawal et al. 2022, α-ReQ, section 3.
-
-    Examples
-    --------
-    >>> round(alpha_req([rank**-2.0 for rank in range(1, 31)]), 6)
-    2.0
-    """
-    return alpha_req_fit(eigenvalues, fit_range).alpha
-
-
-def tail_exponent(eigenvalues: Any) -> float:
-    """Exponent of a power law fitted to the density of the large eigenvalues.
-
-    ``ρ(λ) ∝ λ^(-α)`` for λ ≥ λ_min; α by maximum likelihood, λ_min where the Kolmogorov distance is least.
-
-    Parameters
-    ----------
-    eigenvalues
-        ``(dim,)`` eigenvalues of the covariance (or σ² of a weight matrix); at least 10 of them non-zero.
-
-    Returns
-    -------
-    float
-        In ``(1, ∞)``: 2 … 4 is reported for well-trained layers, more for a spectrum with a light tail. Invariant to
-        scale, rotation and translation.
-
-    Raises
-    ------
-    UndefinedMeasureError
-        Fewer than 10 non-zero eigenvalues, or all of them equal.
-
-    Notes
-    -----
-    O(dim²). Not alpha-ReQ: that is a slope over ranks, this an exponent of a density.
-
-    References
-    ----------
-    Clauset, Shalizi and Newman 2009, equation 3.1; Martin and Mahoney 2021 (WeightWatcher).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> u = (np.arange(200) + 0.5) / 200
-    >>> round(tail_exponent(u**-0.5), 1)
-    3.0
-    """
-    values = _check.descending(eigenvalues, "tail_exponent", "eigenvalue")
-    logs = np.log(values[values > 1e-14])
-    if len(logs) < 10 or logs[0] - logs[-1] < 1e-9:
-        raise UndefinedMeasureError(
-            f"tail_exponent needs at least 10 non-zero eigenvalues that differ; got {len(logs)} "
-            f"from {math.exp(logs[-1]):.3g} to 1 of the largest."
-        )
-    best, alpha = math.inf, math.inf
-    for size in range(10, len(logs) + 1):
-        above = logs[:size] - logs[size - 1]
-        if above.sum() <= 0:
-            continue
-        slope = size / above.sum()
-        distance = np.abs((np.arange(size) + 0.5) / size - np.exp(-slope * above)).max()
-        if distance < best:
-            best, alpha = distance, 1 + slope
-    return float(alpha)
 
 
 def lidar(E: Any, groups: Any, *, epsilon: float = 1e-4) -> float:
