@@ -1,0 +1,160 @@
+"""The rules, by name, and what makes findings of a record."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fullspan.diagnose import row_rules, spectrum_rules
+from fullspan.diagnose.facts import Facts
+from fullspan.diagnose.spectrum_rules import Found
+from fullspan.diagnose.thresholds import GRADES, Limits, Thresholds, Waiver
+from fullspan.store.records import Finding, TableRecord
+
+__all__ = ["DOCS", "RULES", "Rule", "diagnose", "waived"]
+
+#: Page of the documentation with one section a rule.
+DOCS = "rules.md"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule.
+
+    Parameters
+    ----------
+    name
+        What findings, waivers and overrides call it.
+    about
+        What it looks for, in one line.
+    read
+        Reads the facts of a table against limits and yields what it found.
+    silent_after
+        Rules whose finding explains this one: it then adds nothing.
+    """
+
+    name: str
+    about: str
+    read: Callable[[Facts, Limits], Iterator[Found]]
+    silent_after: tuple[str, ...] = ()
+
+
+_POINT = ("complete-collapse",)
+
+#: In the order in which they are read and reported.
+RULES: Mapping[str, Rule] = {
+    rule.name: rule
+    for rule in (
+        Rule("non-finite", "rows with NaN or infinity", row_rules.non_finite),
+        Rule("complete-collapse", "all rows in one point", spectrum_rules.complete_collapse),
+        Rule("dimensional-collapse", "rows near a subspace", spectrum_rules.dimensional_collapse),
+        Rule("dominant-direction", "one direction with most of the variance", spectrum_rules.dominant_direction),
+        Rule("mean-shift", "an offset that all rows share (anisotropy)", spectrum_rules.mean_shift, _POINT),
+        Rule("rogue-dimensions", "few dimensions that rule cosines or spread", spectrum_rules.rogue_dimensions, _POINT),
+        Rule("norm-tied-to-frequency", "row lengths that tell the frequency", row_rules.norm_tied_to_frequency, _POINT),
+        Rule("untrained-rows", "rows that training never met", row_rules.untrained_rows, _POINT),
+        Rule("dead-rows", "zero rows", row_rules.dead_rows, _POINT),
+        Rule("duplicate-rows", "rows that repeat another", row_rules.duplicate_rows, _POINT),
+        Rule("dead-columns", "columns that are constant or repeat another", row_rules.dead_columns, _POINT),
+        Rule("scale-outliers", "rows or entries out of all scale", row_rules.scale_outliers),
+        Rule("hubness", "rows that are neighbors of very many", spectrum_rules.hubness, _POINT),
+        Rule("wide-for-data", "more dimensions than the rows can span", spectrum_rules.wide_for_data),
+        Rule("precision-loss", "a stored type too narrow for the table", row_rules.precision_loss),
+    )
+}
+
+
+def diagnose(
+    record: TableRecord, thresholds: Thresholds | None = None, *, today: dt.date | None = None
+) -> tuple[Finding, ...]:
+    """What is wrong with a table, as far as its record shows.
+
+    Parameters
+    ----------
+    record
+        What was read from the table. A rule whose readings are missing says nothing.
+    thresholds
+        Limits, overrides and waivers; None takes the limits that ship with the package.
+    today
+        The day on which waivers are judged; None takes the current one.
+
+    Returns
+    -------
+    tuple of Finding
+        In the order of :data:`RULES`. A finding under a waiver carries its reason in `waived`; a finding whose waiver
+        has expired says so in its title.
+
+    Notes
+    -----
+    No verdict rests on a number alone: a value must lie six deviations of its null away from what a Gaussian table of
+    the same shape reads, and two standard errors past the limit of a grade, or the next lower grade counts.
+
+    Examples
+    --------
+    >>> from fullspan.store.records import TableRecord
+    >>> record = TableRecord("items", "items.npy", "float32", n_rows=100, dim=8, n_excluded=2)
+    >>> [(finding.rule, finding.severity) for finding in diagnose(record)]
+    [('non-finite', 'fail')]
+    """
+    limits_of = thresholds or Thresholds.load()
+    facts = Facts(record)
+    findings: list[Finding] = []
+    fired: set[str] = set()
+    for rule in RULES.values():
+        limits = limits_of.limits(rule.name, record.table)
+        if limits is None or fired.intersection(rule.silent_after):
+            continue
+        with np.errstate(all="ignore"):
+            found = list(rule.read(facts, limits))
+        if found:
+            fired.add(rule.name)
+        findings += [_finding(rule, each, record.table) for each in found]
+    return tuple(waived(finding, limits_of.waivers, today) for finding in findings)
+
+
+def waived(finding: Finding, waivers: tuple[Waiver, ...], today: dt.date | None = None) -> Finding:
+    """The finding under the first waiver that covers it and has not expired."""
+    day = today or dt.date.today()  # a waiver ends with the day of whoever runs the check
+    covering = [waiver for waiver in waivers if waiver.covers(finding.table, finding.rule)]
+    alive = next((waiver for waiver in covering if not waiver.expired(day)), None)
+    if alive is not None:
+        return replace(finding, waived=alive.reason)
+    if covering:
+        over = max((waiver for waiver in covering if waiver.until), key=lambda waiver: str(waiver.until))
+        title = f'{finding.title} (the waiver "{over.reason}" expired on {over.until})'
+        return replace(finding, title=title)
+    return finding
+
+
+def _finding(rule: Rule, found: Found, table: str) -> Finding:
+    assert found.severity in GRADES
+    return Finding(
+        rule=rule.name,
+        severity=found.severity,
+        title=found.title,
+        evidence=tuple(_plain(each) for each in found.evidence),
+        cause=found.remedy.cause,
+        remedy=found.remedy.text,
+        verify=found.remedy.verify,
+        docs=f"{DOCS}#{rule.name}",
+        table=table,
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Plain values for JSON; what is not finite or not known is left out of dicts and None elsewhere."""
+    if isinstance(value, Mapping):
+        plain = {str(key): _plain(each) for key, each in value.items()}
+        return {key: each for key, each in plain.items() if each is not None or key == "id"}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if isinstance(value, (np.generic, np.ndarray)):
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

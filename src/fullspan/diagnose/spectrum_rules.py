@@ -1,0 +1,207 @@
+"""Rules about the geometry of the whole table: its spectrum, its mean, its dimensions, its neighborhoods."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fullspan.diagnose import remedies
+from fullspan.diagnose.facts import Facts, Value, largest_shares
+from fullspan.diagnose.remedies import Remedy
+from fullspan.diagnose.thresholds import GRADES, Limits
+
+__all__ = [
+    "Found",
+    "complete_collapse",
+    "dimensional_collapse",
+    "dominant_direction",
+    "hubness",
+    "mean_shift",
+    "rogue_dimensions",
+    "wide_for_data",
+]
+
+
+class Found(NamedTuple):
+    """What a rule says; `diagnose` makes a finding of it."""
+
+    severity: str
+    title: str
+    evidence: list[dict[str, Any]]
+    remedy: Remedy
+
+
+def complete_collapse(facts: Facts, limits: Limits) -> Iterator[Found]:
+    """All rows lie in one point, as seen from the origin."""
+    if facts.n_rows < 2 or not len(facts.centered):
+        return
+    exact = not facts.has_spread
+    if not exact and (facts.offset == 0 or (facts.n_rows - 1) * facts.dim < 3):
+        return
+    value = 0.0 if exact else facts.spread / facts.offset
+    severity = limits.grade(value)
+    if severity is None:
+        return
+    where = "the origin" if facts.offset == 0 else "one point"
+    title = (
+        f"all {facts.n_rows:,} rows are equal: the table is {where}"
+        if exact
+        else f"the rows lie within {value:.2g} of the length of their mean: nearly one point"
+    )
+    distance = Value(value, null=math.sqrt(facts.n_rows)).evidence(
+        "spread_over_offset", threshold=limits.limit(severity), spread=facts.spread, offset=facts.offset
+    )
+    yield Found(severity, title, [distance], remedies.one_point(distinct=not exact))
+
+
+def dimensional_collapse(facts: Facts, limits: Limits) -> Iterator[Found]:
+    """The rows lie near a subspace."""
+    rank = facts.centered_effective_rank
+    if rank is None or facts.span < 2 or not rank.null or not rank.beyond_null(limits.deviations):
+        return
+    relative = rank.value / rank.null
+    severity = limits.grade(relative, rank.error and rank.error / rank.null)
+    if severity is None:
+        return
+    share = limits.options["variance"]
+    used = facts.used_dimensions(share)
+    evidence = [
+        rank.evidence(
+            "centered_effective_rank", threshold=limits.limit(severity) * rank.null, relative_to_null=relative
+        ),
+        {"measure": "used_dimensions", "value": used, "of": facts.span, "variance": share},
+    ]
+    abundance = facts.reading("centered_information_abundance")
+    if abundance is not None:
+        evidence.append(abundance.evidence("centered_information_abundance"))
+    title = (
+        f"{used} of {facts.span} dimensions carry {share:.0%} of the variance: effective rank {rank.value:.3g} "
+        f"where a table of this shape has {rank.null:.3g}"
+    )
+    yield Found(severity, title, evidence, remedies.few_dimensions(used))
+
+
+def dominant_direction(facts: Facts, limits: Limits) -> Iterator[Found]:
+    """The first principal axis holds most of the variance."""
+    share = facts.top_share
+    if share is None or facts.span < 2 or share.null is None or share.null > 0.99:
+        return
+    if not share.beyond_null(limits.deviations):
+        return
+    room = 1 - share.null
+    severity = limits.grade((share.value - share.null) / room, share.error and share.error / room)
+    if severity is None:
+        return
+    title = f"one direction holds {share.value:.0%} of the variance; {share.null:.0%} would be its part by chance"
+    evidence = [share.evidence("top_component_share", threshold=share.null + limits.limit(severity) * room)]
+    yield Found(severity, title, evidence, remedies.one_direction())
+
+
+def mean_shift(facts: Facts, limits: Limits) -> Iterator[Found]:
+    """All rows share an offset, so that any two of them look similar."""
+    cosine = facts.reading("average_cosine")
+    if cosine is None or cosine.null is None or not cosine.beyond_null(limits.deviations):
+        return
+    severity = limits.grade(cosine.value - cosine.null, cosine.error)
+    if severity is None:
+        return
+    evidence = [cosine.evidence("average_cosine", threshold=cosine.null + limits.limit(severity))]
+    ratio = facts.reading("mean_norm_ratio")
+    if ratio is not None:
+        evidence.append(ratio.evidence("mean_norm_ratio"))
+    title = f"two rows have cosine {cosine.value:.2f} on average: the table is anisotropic"
+    yield Found(severity, title, evidence, remedies.common_offset())
+
+
+def rogue_dimensions(facts: Facts, limits: Limits) -> Iterator[Found]:
+    """Few dimensions hold most of the mean cosine, or of the variance."""
+    if facts.dim < 2 or facts.n_rows < 3:
+        return
+    count = min(max(1, math.ceil(limits.options["dimensions"] * facts.dim)), 10)
+    found = []
+    for measure, what, shares, null, deviation in (
+        ("mean_cosine_share", "mean cosine", *_cosine_shares(facts, limits, count)),
+        ("variance_share", "variance", *_variance_shares(facts, count)),
+    ):
+        total = Value(sum(share for _, share in shares), None, null, deviation)
+        if not shares or null > 0.99 or not total.beyond_null(limits.deviations):
+            continue
+        severity = limits.grade((total.value - null) / (1 - null))
+        if severity is None:
+            continue
+        named = [(dim, share) for dim, share in shares if share >= 0.1 * shares[0][1]]
+        evidence = total.evidence(
+            measure,
+            threshold=null + limits.limit(severity) * (1 - null),
+            dimensions=[dim for dim, _ in named],
+            shares=[share for _, share in named],
+        )
+        found.append((severity, what, evidence))
+    if found:
+        severity = max((each[0] for each in found), key=GRADES.index)
+        dims = list(dict.fromkeys(dim for _, _, evidence in found for dim in evidence["dimensions"]))
+        held = " and ".join(f"{evidence['value']:.0%} of the {what}" for _, what, evidence in found)
+        one = len(dims) == 1
+        title = f"dimension{'' if one else 's'} {_listed(dims)} {'holds' if one else 'hold'} {held}"
+        yield Found(severity, title, [evidence for *_, evidence in found], remedies.few_rogue_dimensions())
+
+
+def _listed(dims: list[int]) -> str:
+    shown = ", ".join(map(str, dims[:5]))
+    return shown if len(dims) <= 5 else f"{shown} and {len(dims) - 5} more"
+
+
+def _cosine_shares(facts: Facts, limits: Limits, count: int) -> tuple[list[tuple[int, float]], float, float]:
+    """The largest shares in the mean cosine where there is one; by chance it comes from squared normal numbers."""
+    cosine = facts.reading("average_cosine")
+    null, deviation = largest_shares(facts.dim, count)
+    if cosine is None or cosine.value < limits.options["cosine"] or not cosine.beyond_null(limits.deviations):
+        return [], null, deviation
+    shares = facts.record.profile.get("dimension_shares") or []
+    return [(each["dimension"], float(each["share"])) for each in shares[:count]], null, deviation
+
+
+def _variance_shares(facts: Facts, count: int) -> tuple[list[tuple[int, float]], float, float]:
+    """The largest shares in the variance, by the width between the 5th and the 95th percentile."""
+    even = count / facts.dim
+    deviation = even * (1 - even) * 3.1 / math.sqrt(facts.n_rows)
+    curves = facts.record.profile.get("dimension_quantiles") or {}
+    squares = np.square(np.asarray(curves.get("q95", []), float) - np.asarray(curves.get("q05", []), float))
+    if len(squares) != facts.dim or not squares.sum() > 0:
+        return [], even, deviation
+    order = np.argsort(squares)[::-1][:count]
+    return [(int(j), float(squares[j] / squares.sum())) for j in order], even, deviation
+
+
+def hubness(facts: Facts, limits: Limits) -> Iterator[Found]:
+    """A few rows are the neighbors of very many."""
+    skew = facts.reading("hubness_skew")
+    if skew is None or skew.null is None or not skew.beyond_null(limits.deviations):
+        return
+    room = 1 + max(skew.null, 0.0)
+    severity = limits.grade((skew.value - skew.null) / room, skew.error and skew.error / room)
+    if severity is None:
+        return
+    sample = facts.record.sample_rows
+    evidence = [skew.evidence("hubness_skew", threshold=skew.null + limits.limit(severity) * room, sample_rows=sample)]
+    missed = facts.reading("antihub_share")
+    if missed is not None:
+        evidence.append(missed.evidence("antihub_share", sample_rows=sample))
+    title = (
+        f"hubs: within a sample of {sample:,} rows, neighbor counts have skewness {skew.value:.2g} "
+        f"where a table of this shape has {skew.null:.2g}"
+    )
+    yield Found(severity, title, evidence, remedies.hubs())
+
+
+def wide_for_data(facts: Facts, limits: Limits) -> Iterator[Found]:
+    """The table has fewer rows than it has dimensions to fill."""
+    severity = limits.grade(facts.dim / max(facts.span, 1)) if facts.n_rows else None
+    if severity is None:
+        return
+    title = f"{facts.n_rows:,} rows cannot fill {facts.dim} dimensions: they span {facts.span} at most"
+    evidence = [{"measure": "span", "value": facts.span, "threshold": facts.dim, "n_rows": facts.n_rows}]
+    yield Found(severity, title, evidence, remedies.too_wide(facts.span))
