@@ -4,8 +4,8 @@
     python tools/refresh_readme.py --check    # exit 1 if any would change
 
 A ``python`` block is run as one program; what it prints belongs in the ``text`` block that follows it, if one does. In
-a ``console`` block each line after ``$`` is run by a shell, and its output is what follows. The blocks of one file run in order
-in one empty folder, and each sees the files that the ones before it left. ``sh`` blocks are not run.
+a ``console`` block each line after ``$`` is run by a shell, and its output is what follows. The blocks of one file run
+in order in one empty folder, and each sees the files that the ones before it left. ``sh`` blocks are not run.
 """
 
 from __future__ import annotations
