@@ -34,6 +34,8 @@ class Rule:
         What it looks for, in one line.
     read
         Reads the facts of a table against limits and yields what it found.
+    needs
+        What it cannot do without: ``reading:NAME``, ``hygiene:NAME`` or ``profile:NAME`` of the record.
     silent_after
         Rules whose finding explains this one: it then adds nothing.
     """
@@ -41,30 +43,63 @@ class Rule:
     name: str
     about: str
     read: Callable[[Facts, Limits], Iterator[Found]]
+    needs: tuple[str, ...] = ()
     silent_after: tuple[str, ...] = ()
+
+    def judges(self, record: TableRecord) -> bool:
+        """Whether the record has what the rule reads."""
+        return not self.lacks(record)
+
+    def lacks(self, record: TableRecord) -> str:
+        """What the rule needs and the record does not have, in words; empty when it has all."""
+        held = {
+            **{f"reading:{name}": True for name in record.readings},
+            **{f"hygiene:{name}": True for name in record.hygiene},
+            **{f"profile:{name}": True for name in record.profile},
+        }
+        missing = [need.partition(":") for need in self.needs if need not in held]
+        if any("frequency" in name for _, _, name in missing):
+            return "it needs frequencies of the rows: give --frequencies"
+        words = ", ".join(f"the {kind} {name}" for kind, _, name in missing)
+        return f"it needs {words}, which the report leaves out" if words else ""
 
 
 _POINT = ("complete-collapse",)
+_SPECTRUM = ("profile:centered_singular_values", "profile:singular_values")
+_SHAPE = ("profile:dimension_shares", "profile:dimension_quantiles", "reading:average_cosine")
+_FREQUENCY = ("reading:length_frequency_correlation",)
 
 #: In the order in which they are read and reported.
 RULES: Mapping[str, Rule] = {
     rule.name: rule
     for rule in (
         Rule("non-finite", "rows with NaN or infinity", row_rules.non_finite),
-        Rule("complete-collapse", "all rows in one point", spectrum_rules.complete_collapse),
-        Rule("dimensional-collapse", "rows near a subspace", spectrum_rules.dimensional_collapse),
-        Rule("dominant-direction", "one direction with most of the variance", spectrum_rules.dominant_direction),
-        Rule("mean-shift", "an offset that all rows share (anisotropy)", spectrum_rules.mean_shift, _POINT),
-        Rule("rogue-dimensions", "few dimensions that rule cosines or spread", spectrum_rules.rogue_dimensions, _POINT),
-        Rule("norm-tied-to-frequency", "row lengths that tell the frequency", row_rules.norm_tied_to_frequency, _POINT),
-        Rule("untrained-rows", "rows that training never met", row_rules.untrained_rows, _POINT),
-        Rule("dead-rows", "zero rows", row_rules.dead_rows, _POINT),
-        Rule("duplicate-rows", "rows that repeat another", row_rules.duplicate_rows, _POINT),
-        Rule("dead-columns", "columns that are constant or repeat another", row_rules.dead_columns, _POINT),
-        Rule("scale-outliers", "rows or entries out of all scale", row_rules.scale_outliers),
-        Rule("hubness", "rows that are neighbors of very many", spectrum_rules.hubness, _POINT),
+        Rule("complete-collapse", "all rows in one point", spectrum_rules.complete_collapse, _SPECTRUM),
+        Rule("dimensional-collapse", "rows near a subspace", spectrum_rules.dimensional_collapse, _SPECTRUM),
+        Rule("dominant-direction", "one direction with most variance", spectrum_rules.dominant_direction, _SPECTRUM),
+        Rule("mean-shift", "an offset of all rows (anisotropy)", spectrum_rules.mean_shift, _SHAPE[2:], _POINT),
+        Rule("rogue-dimensions", "few dimensions that rule the rest", spectrum_rules.rogue_dimensions, _SHAPE, _POINT),
+        Rule("norm-tied-to-frequency", "lengths that tell the frequency", row_rules.norm_tied_to_frequency, _FREQUENCY),
+        Rule("untrained-rows", "rows that training never met", row_rules.untrained_rows, ("profile:norm",), _POINT),
+        Rule("dead-rows", "zero rows", row_rules.dead_rows, ("hygiene:zero_rows",), _POINT),
+        Rule(
+            "duplicate-rows", "rows that repeat another", row_rules.duplicate_rows, ("hygiene:duplicate_rows",), _POINT
+        ),
+        Rule(
+            "dead-columns",
+            "constant or repeated columns",
+            row_rules.dead_columns,
+            ("hygiene:constant_columns",),
+            _POINT,
+        ),
+        Rule("scale-outliers", "rows or entries out of all scale", row_rules.scale_outliers, ("profile:norm",)),
+        Rule(
+            "hubness", "rows that are neighbors of very many", spectrum_rules.hubness, ("reading:hubness_skew",), _POINT
+        ),
         Rule("wide-for-data", "more dimensions than the rows can span", spectrum_rules.wide_for_data),
-        Rule("precision-loss", "a stored type too narrow for the table", row_rules.precision_loss),
+        Rule(
+            "precision-loss", "a stored type too narrow for the table", row_rules.precision_loss, ("profile:precision",)
+        ),
     )
 }
 

@@ -114,6 +114,13 @@ class RulesFile:
         name, entries = read_rules_toml(path)
         thresholds = Thresholds.load().changed(name, entries)
         checks = tuple(_check(name, entry) for entry in entries["check"])
+        known = [each.rule for each in checks]
+        for waiver in thresholds.waivers:
+            if waiver.rule.startswith("check:") and waiver.rule not in known:
+                raise NothingEvaluatedError(
+                    f'{place(name, waiver)}: a waiver of a check needs that check in the file; got "{waiver.rule}".'
+                    f"{did_you_mean(waiver.rule, known)}"
+                )
         return cls(name, thresholds, checks, _baseline(name, entries["baseline"]))
 
     def refuse_unmatched(self, tables: Iterable[str]) -> None:

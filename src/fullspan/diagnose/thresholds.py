@@ -234,7 +234,7 @@ def _entries(name: str, section: str, found: Any, lines: Mapping[str, list[int]]
     return [Entry(values, line) for values, line in zip(many, known, strict=True)]
 
 
-def place(name: str, entry: Entry | Override | Waiver) -> str:
+def place(name: str, entry: Any) -> str:
     """``file, line n`` of an entry, for messages."""
     return f"{name}, line {entry.line}" if entry.line else name
 
