@@ -38,7 +38,7 @@ MAX_INFLATED = 2**33
 MAX_RATIO = 100
 #: Weights this small are inflated whatever their ratio: tables of zeros compress well.
 SMALL_ENOUGH = 2**26
-MAX_SECONDS = 60
+MAX_SECONDS = 30
 MAX_CHUNK_BYTES = 2**28
 
 _WEIGHTS = "model.weights.h5"

@@ -1,12 +1,11 @@
-"""torch checkpoints: the pickle is read without running it, the tensors are memory maps. Torch itself is not needed.
+"""torch checkpoints: the pickle is read without running it, the tensors are memory maps. Torch is not needed.
 
-Only the format before torch 1.6 (no zip archive) goes through ``torch.load(weights_only=True)``.
+Both formats are read: the zip archive, and the stream of pickles and storages from before torch 1.6.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from fullspan._extras import require
 from fullspan._typing import Table
 from fullspan.errors import FormatError
 from fullspan.io._bounds import one_line, reading
@@ -28,8 +26,6 @@ from fullspan.io.windows import Window, stored_span
 
 __all__ = ["TensorPlace", "list_tables", "open_checkpoint", "open_tables", "places_of_archive"]
 
-#: The format before torch 1.6 is read whole into memory.
-MAX_LEGACY_BYTES = 2**32
 MAX_VALUES = 1_000_000
 MAX_NESTING = 32
 
@@ -79,6 +75,10 @@ class _Storage:
     dtype: str | None
     numel: int
 
+    @property
+    def itemsize(self) -> int:
+        return 1 if self.dtype is None else STORAGE[self.dtype].itemsize
+
 
 @dataclass(frozen=True)
 class TensorPlace:
@@ -108,19 +108,19 @@ def open_checkpoint(path: Path) -> Checkpoint:
         with path.open("rb") as file:
             head = file.read(len(_LEGACY_MAGIC))
         if head.startswith(b"PK"):
-            return Checkpoint(path, _FORMAT, _from_archive(path))
+            with Window(path) as window:
+                return Checkpoint(path, _FORMAT, _tensors(path, *places_of_archive(path, window)))
         if head == _LEGACY_MAGIC:
-            return Checkpoint(path, _FORMAT, _from_legacy(path))
+            return Checkpoint(path, _FORMAT, _tensors(path, *_places_of_stream(path)))
     what = "a pickle that torch.save did not write; it was refused and never run" if head[:1] == b"\x80" else repr(head)
     raise FormatError(f"{quote(path)} needs a checkpoint written by torch.save; got {what}.")
 
 
-def _from_archive(path: Path) -> dict[str, StoredTensor]:
-    with Window(path) as window:
-        value, spans = places_of_archive(path, window)
+def _tensors(path: Path, value: Any, spans: dict[str, tuple[int, int]]) -> dict[str, StoredTensor]:
+    """Every tensor of what was pickled; those of the same weights once, with the other names beside."""
     tensors: dict[str, StoredTensor] = {}
     first: dict[TensorPlace, str] = {}
-    for name, place in _leaves(path, value, TensorPlace):
+    for name, place in _leaves(path, value):
         known = first.setdefault(replace(place, quantizer=None), name)
         if known == name:
             tensors[name] = _stored(path, name, place, spans)
@@ -146,8 +146,43 @@ def places_of_archive(path: Path, window: Window) -> tuple[Any, dict[str, tuple[
         for name, member in members.items()
         if name.startswith("data/")
     }
-    value = unpickle(data, quote(path), _ALLOWED, _MAKE, lambda pid: _storage(path, pid, spans))
+    storages: dict[str, _Storage] = {}
+    value = unpickle(data, quote(path), _ALLOWED, _MAKE, lambda pid: _storage(path, pid, storages))
+    _check_storages(path, storages, spans)
     return value, spans
+
+
+def _places_of_stream(path: Path) -> tuple[Any, dict[str, tuple[int, int]]]:
+    """The same of the format before torch 1.6: five pickles, then each storage behind its count."""
+    storages: dict[str, _Storage] = {}
+    size = path.stat().st_size
+    with path.open("rb") as data:
+        _, _, system = (unpickle(data, quote(path), ()) for _ in range(3))
+        if not isinstance(system, dict) or system.get("little_endian") is not True:
+            raise FormatError(f"{quote(path)} needs little-endian numbers; got {one_line(system, 80)}.")
+        value = unpickle(data, quote(path), _ALLOWED, _MAKE, lambda pid: _storage(path, pid, storages))
+        keys = unpickle(data, quote(path), ())
+        if not isinstance(keys, list) or not all(key in storages for key in keys):
+            raise FormatError(f"{quote(path)} needs a list of its storages; got {one_line(keys, 80)}.")
+        spans: dict[str, tuple[int, int]] = {}
+        for key in keys:
+            count, storage = int.from_bytes(data.read(8), "little"), storages[key]
+            spans[key] = (data.tell(), min(count * storage.itemsize, size - data.tell()))
+            data.seek(sum(spans[key]))
+    _check_storages(path, storages, spans)
+    return value, spans
+
+
+def _check_storages(path: Path, storages: dict[str, _Storage], spans: dict[str, tuple[int, int]]) -> None:
+    for key, storage in storages.items():
+        if key not in spans:
+            raise FormatError(f"{quote(path)} needs the storage {key[:40]!r}; the file does not have it.")
+        needed, found = storage.numel * storage.itemsize, spans[key][1]
+        if needed > found:
+            raise FormatError(
+                f"{quote(path)} needs {needed} bytes in the storage {key[:40]!r}; got {found}. "
+                "Is the file truncated or damaged?"
+            )
 
 
 def _bytes(window: Window, member: zipfile.ZipInfo) -> bytes:
@@ -158,22 +193,20 @@ def _bytes(window: Window, member: zipfile.ZipInfo) -> bytes:
     return window.read(length)
 
 
-def _storage(path: Path, pid: Any, spans: dict[str, tuple[int, int]]) -> _Storage:
+def _storage(path: Path, pid: Any, storages: dict[str, _Storage]) -> _Storage:
+    """The storage that a persistent id names, noted under its key."""
     if not isinstance(pid, tuple) or len(pid) < 5 or pid[0] != "storage" or not isinstance(pid[1], Name):
         raise FormatError(f"{quote(path)} needs storages that torch.save wrote; got {one_line(pid, 80)}.")
     kind, key, numel = pid[1].path.rpartition(".")[2], pid[2], pid[4]
     dtype = _STORAGE_TYPES.get(kind)
     if (dtype is None and kind != "UntypedStorage") or not isinstance(key, str) or not _is_count(numel):
         raise FormatError(f"{quote(path)} needs storages of a known type; got {one_line(kind, 40)}.")
-    if key not in spans:
-        raise FormatError(f"{quote(path)} needs the storage {key[:40]!r}; the archive does not have it.")
-    itemsize = 1 if dtype is None else STORAGE[dtype].itemsize
-    if numel * itemsize > spans[key][1]:
-        raise FormatError(
-            f"{quote(path)} needs {numel * itemsize} bytes in the storage {key[:40]!r}; got {spans[key][1]}. "
-            "Is the file truncated or damaged?"
-        )
-    return _Storage(key, dtype, numel)
+    if len(pid) > 5 and pid[5] is not None:
+        raise FormatError(f"{quote(path)} needs whole storages; got a view of one. Save it again with torch.save.")
+    found = _Storage(key, dtype, numel)
+    if storages.setdefault(key, found).itemsize != found.itemsize:
+        raise FormatError(f"{quote(path)} needs one type for the storage {key[:40]!r}; got two.")
+    return found
 
 
 def _is_count(value: Any) -> bool:
@@ -222,8 +255,8 @@ _MAKE: dict[str, Callable[..., Any]] = {
 }
 
 
-def _leaves(path: Path, value: Any, kind: type) -> Iterator[tuple[str, Any]]:
-    """Every value of type `kind` in nested dicts and lists, with a unique name from the keys that lead to it."""
+def _leaves(path: Path, value: Any) -> Iterator[tuple[str, TensorPlace]]:
+    """Every tensor in nested dicts and lists, with a unique name from the keys that lead to it."""
     stack: list[tuple[str, Any, int]] = [("", value, 0)]
     seen: set[str] = set()
     visited = 0
@@ -232,7 +265,7 @@ def _leaves(path: Path, value: Any, kind: type) -> Iterator[tuple[str, Any]]:
         visited += 1
         if visited > MAX_VALUES or depth > MAX_NESTING:
             raise FormatError(f"{quote(path)} needs at most {MAX_VALUES} values, {MAX_NESTING} deep; got more.")
-        if isinstance(item, kind):
+        if isinstance(item, TensorPlace):
             name = name or path.stem
             while name in seen:
                 name += "~"
@@ -265,8 +298,7 @@ def view_of_storage(path: Path, name: str, place: TensorPlace, spans: dict[str, 
         )
     kind = STORAGE[place.dtype]
     begin, _ = spans[place.storage.key]
-    stored_itemsize = 1 if place.storage.dtype is None else STORAGE[place.storage.dtype].itemsize
-    available = place.storage.numel * stored_itemsize // kind.itemsize
+    available = place.storage.numel * place.storage.itemsize // kind.itemsize
     count = math.prod(place.shape)
     last = place.offset + sum((size - 1) * stride for size, stride in zip(place.shape, place.strides, strict=True))
     if count and (last >= available or count > available):
@@ -301,47 +333,3 @@ def _values(path: Path, name: str, value: Any, spans: dict[str, tuple[int, int]]
     if isinstance(value, (int, float)):
         return np.float64(value)
     raise FormatError(f"{name!r} needs a scale and a zero point; got {one_line(value, 60)}.")
-
-
-def _from_legacy(path: Path) -> dict[str, StoredTensor]:
-    size = path.stat().st_size
-    if size > MAX_LEGACY_BYTES:
-        raise FormatError(
-            f"{quote(path)} needs at most {MAX_LEGACY_BYTES} bytes in the format before torch 1.6, which is read "
-            f"whole; got {size}. Save it again with torch.save."
-        )
-    torch = require("torch", "torch", "Reading a checkpoint from before torch 1.6")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            value = torch.load(path, map_location="cpu", weights_only=True)
-        except Exception as error:
-            cause = one_line(str(error).partition("WeightsUnpickler error: ")[2] or error, 160)
-            raise FormatError(
-                f"{quote(path)} needs to hold only tensors and plain values; torch refused its pickle, which was "
-                f"never run: {cause}"
-            ) from None
-    return _tensors_in_memory(path, value, torch)
-
-
-def _tensors_in_memory(path: Path, value: Any, torch: Any) -> dict[str, StoredTensor]:
-    tensors: dict[str, StoredTensor] = {}
-    first: dict[Any, str] = {}
-    for name, tensor in _leaves(path, value, torch.Tensor):
-        if tensor.layout is not torch.strided or tensor.is_quantized:
-            continue
-        tensor = tensor.detach()
-        known = first.setdefault((tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype), name)
-        if known != name:
-            tensors[known] = replace(tensors[known], also=(*tensors[known].also, name))
-            continue
-        dtype = str(tensor.dtype).removeprefix("torch.")
-        tensors[name] = StoredTensor(name, tuple(tensor.shape), dtype, lambda tensor=tensor: _raw(tensor, torch))
-    return tensors
-
-
-def _raw(tensor: Any, torch: Any) -> Any:
-    """The bytes of a tensor as NumPy holds them, not a copy."""
-    narrow = {1: torch.uint8, 2: torch.uint16}.get(tensor.element_size())
-    is_plain = tensor.dtype in (torch.float16, torch.int8, torch.uint8, torch.int16, torch.bool) or narrow is None
-    return tensor.numpy() if is_plain else tensor.view(narrow).numpy()

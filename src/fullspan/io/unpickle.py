@@ -8,6 +8,7 @@ hostile file asks for.
 from __future__ import annotations
 
 import io
+import os
 import pickle
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -86,8 +87,26 @@ class Record:
         return self.state.get(attribute, default) if isinstance(self.state, dict) else default
 
 
+class _Bounded:
+    """A file that gives a bounded number of bytes, and never sets aside more than it has left."""
+
+    def __init__(self, file: Any) -> None:
+        left = os.fstat(file.fileno()).st_size - file.tell()
+        self._file, self._left = file, min(left, MAX_PICKLE_BYTES)
+
+    def read(self, count: int) -> bytes:
+        return self._took(self._file.read(min(count, self._left)))
+
+    def readline(self) -> bytes:
+        return self._took(self._file.readline(self._left))
+
+    def _took(self, data: bytes) -> bytes:
+        self._left -= len(data)
+        return data
+
+
 def unpickle(
-    data: bytes,
+    data: Any,
     source: str,
     allowed: Collection[str],
     make: Mapping[str, Callable[..., Any]] | None = None,
@@ -98,7 +117,7 @@ def unpickle(
     Parameters
     ----------
     data
-        The bytes of the pickle.
+        The bytes of the pickle, or an open file that stands at its start and is left behind its end.
     source
         What is read, for messages: a quoted path.
     allowed
@@ -108,10 +127,11 @@ def unpickle(
     persistent
         What to do with a persistent id (the storages of torch); by default the file may have none.
     """
-    if len(data) > MAX_PICKLE_BYTES:
+    if isinstance(data, bytes) and len(data) > MAX_PICKLE_BYTES:
         raise FormatError(f"{source} needs a pickle of at most {MAX_PICKLE_BYTES} bytes; got {len(data)}.")
+    file = io.BytesIO(data) if isinstance(data, bytes) else _Bounded(data)
     try:
-        return _Reader(data, source, allowed, make or {}, persistent).load()
+        return _Reader(file, source, allowed, make or {}, persistent).load()
     except FormatError:
         raise
     except Exception as error:
@@ -130,13 +150,13 @@ class _Reader(_Machine):
 
     def __init__(
         self,
-        data: bytes,
+        file: Any,
         source: str,
         allowed: Collection[str],
         make: Mapping[str, Callable[..., Any]],
         persistent: Callable[[Any], Any] | None,
     ) -> None:
-        super().__init__(io.BytesIO(data))
+        super().__init__(file)
         self._source, self._make, self._persistent = source, make, persistent
         self._allowed = frozenset(allowed) | HARMLESS
 

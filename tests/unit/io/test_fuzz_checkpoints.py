@@ -91,6 +91,13 @@ def torch_bytes() -> bytes:
         return buffer.getvalue()
 
 
+def stream_bytes() -> bytes:
+    """The same in the format before torch 1.6."""
+    system = {"protocol_version": 1001, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
+    parts = [pickle.dumps(part, 2) for part in (0x1950A86A20F9469CFC6C, 1001, system)]
+    return b"".join([*parts, torch_pickle(), pickle.dumps(["0"], 2), struct.pack("<q", 24), E.tobytes()])
+
+
 def one_tensor_bytes() -> bytes:
     whole = torch_pickle()
     start, end = whole.index(b"ctorch._utils"), whole.index(b"R") + 1
@@ -206,7 +213,7 @@ def forked(function: Callable[[], bytes]) -> bytes:
     child = os.fork()
     if child == 0:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        signal.alarm(10)
+        signal.alarm(2)
         try:
             with os.fdopen(writer, "wb") as pipe:
                 pipe.write(function())
@@ -261,6 +268,7 @@ def prepare(kind: str, folder: Path) -> tuple[Any, Path, list[tuple[Path, bytes]
         "gguf": (gguf_, ".gguf", gguf_bytes),
         "faiss": (faiss_, ".faiss", faiss_bytes),
         "torch": (torch_, ".pt", torch_bytes),
+        "torch-stream": (torch_, ".pt", stream_bytes),
     }[kind]
     path = folder / f"table{suffix}"
     return module, path, [(path, data())]
@@ -303,7 +311,15 @@ def main(kind: str, count: int) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="needs RLIMIT_AS and /proc")
 @pytest.mark.parametrize(
     ("kind", "count"),
-    [("safetensors", 2000), ("gguf", 2000), ("faiss", 2000), ("torch", 2000), ("dcp", 2000), ("hdf5", 300)],
+    [
+        ("safetensors", 2000),
+        ("gguf", 2000),
+        ("faiss", 2000),
+        ("torch", 2000),
+        ("torch-stream", 2000),
+        ("dcp", 2000),
+        ("hdf5", 300),
+    ],
 )
 def test_every_damaged_file_ends_in_a_table_or_in_our_error(kind: str, count: int) -> None:
     if kind == "hdf5":
