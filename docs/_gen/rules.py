@@ -21,7 +21,17 @@ def sections(text: str) -> list[tuple[str, str, str]]:
     return [(name, what, "\n".join(lines)) for name, what, lines in found]
 
 
+def catalog() -> dict[str, Any]:
+    """The rules by name; empty while the package has none."""
+    try:
+        from fullspan.diagnose.rules import RULES
+    except ModuleNotFoundError:
+        return {}
+    return dict(RULES)
+
+
 def pages() -> tuple[dict[str, str], Any]:
+    known = catalog()
     path = resources.files("fullspan.diagnose").joinpath("thresholds.toml")
     if not path.is_file():
         return {}, None
@@ -36,7 +46,13 @@ def pages() -> tuple[dict[str, str], Any]:
     for name, what, toml in sections(path.read_text(encoding="utf-8")):
         title = "Limits for every rule" if name == "all" else name
         lines += ["", f"## {title} {{ #{name} }}", ""]
+        rule = known.get(name)
+        if rule is not None:
+            lines += [f"Looks for {rule.about}.", ""]
         if what:
             lines += [f"Reads: {what}.", ""]
+        if rule is not None and rule.silent_after:
+            after = ", ".join(f"[{each}](#{each})" for each in rule.silent_after)
+            lines += [f"Silent after {after}, which explains it.", ""]
         lines += ["```toml", f"[{name}]", toml, "```"]
     return {"rules.md": "\n".join([*lines, ""])}, {"Rules": "rules.md"}

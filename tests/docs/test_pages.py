@@ -13,7 +13,7 @@ import pytest
 
 import fullspan
 from fullspan.cli.main import PLACES, app
-from fullspan.diagnose.thresholds import Thresholds
+from fullspan.diagnose.rules import RULES
 from fullspan.io.formats import FORMATS
 from fullspan.measures.catalog import CATALOG
 
@@ -54,10 +54,10 @@ def test_every_measure_says_all_a_reader_needs(name):
     assert entry.function.__doc__
 
 
-@pytest.mark.parametrize("rule", [name for name in Thresholds.load().rules if name != "all"])
-def test_every_rule_has_a_section_with_what_it_reads(generated, rule):
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_has_a_section_with_what_it_looks_for_and_reads(generated, rule):
     section = generated["rules.md"].partition(f"{{ #{rule} }}")[2].partition("\n## ")[0]
-    assert section.lstrip().startswith("Reads: ")
+    assert f"Looks for {RULES[rule].about}.\n\nReads: " in section
 
 
 @pytest.mark.parametrize("command", PLACES)
