@@ -19,7 +19,7 @@ fullspan demo --out glove.html
 
 
 @click.command(cls=Command, help=_HELP, examples=_EXAMPLES)
-@output_options
+@output_options()
 def demo(form: str | None, as_json: bool, out: str | None, quiet: bool) -> None:
     from fullspan.datasets.bundled import glove_path
 

@@ -19,6 +19,11 @@ class Section(click.Option):
         super().__init__(*args, **kwargs)
         self.section = section
 
+    def get_help_extra(self, ctx: click.Context) -> Any:
+        extra = super().get_help_extra(ctx)
+        extra.pop("range", None)
+        return extra
+
 
 class Command(click.Command):
     """A command with examples under its help, and options in sections."""
@@ -32,7 +37,7 @@ class Command(click.Command):
         sections: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            if record is not None:
+            if record is not None and isinstance(parameter, click.Option):
                 sections.setdefault(getattr(parameter, "section", "Options"), []).append(record)
         for name, records in sorted(sections.items(), key=lambda item: item[0] == "Options"):
             with formatter.section(name):
@@ -42,7 +47,7 @@ class Command(click.Command):
         if self.examples:
             with formatter.section("Examples"):
                 for line in self.examples.strip().splitlines():
-                    formatter.write(f"  {line.strip()}\n")
+                    formatter.write(f"  {line.strip()}".rstrip() + "\n")
 
 
 class Group(click.Group):
@@ -65,7 +70,9 @@ class Group(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         name = args[0]
         if name not in self.places and not name.startswith("-"):
-            ctx.fail(f"No command is named {name!r}.{did_you_mean(name, self.places)} Commands: {', '.join(self.places)}.")
+            ctx.fail(
+                f"No command is named {name!r}.{did_you_mean(name, self.places)} Commands: {', '.join(self.places)}."
+            )
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

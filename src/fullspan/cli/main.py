@@ -102,9 +102,13 @@ def _failed(error: Exception) -> int:
     if isinstance(error, FullspanError):
         return _say(str(error), error.exit_code)
     if isinstance(error, MemoryError):
-        return _say("The input needs more memory than there is. Choose one table with --table, or a smaller --sample.", 2)
+        return _say(
+            "The input needs more memory than there is. Choose one table with --table, or a smaller --sample.", 2
+        )
     what = " ".join(f"{type(error).__name__}: {error}".split())
-    return _say(f"Internal error ({what}). Please report it with what `fullspan --debug …` prints for the same command.", 4)
+    return _say(
+        f"Internal error ({what}). Please report it with what `fullspan --debug …` prints for the same command.", 4
+    )
 
 
 def _say(message: Any, code: int) -> int:

@@ -11,7 +11,7 @@ from fullspan.cli.options import data_options, file_argument, option, output_opt
 from fullspan.cli.output import Sink
 from fullspan.cli.progress import progress_bar
 
-__all__ = ["measure", "run_measure"]
+__all__ = ["measure", "run_measure", "split"]
 
 _HELP = """Measure the embedding tables of FILE, and say what is wrong with them.
 
@@ -33,12 +33,34 @@ fullspan measure items.npy --measures gini_index,isotropy --by frequency
 @option("--measures", "-m", metavar="A,B", section="Measures", help="Measures to take; see `fullspan measures`.")
 @option("--all-measures", is_flag=True, section="Measures", help="Take every measure of one table.")
 @option("--by", metavar="WHAT", section="Measures", help="Measure groups too: label, frequency, or a column.")
-@option("--sample", type=click.IntRange(2), default=4096, show_default=True, metavar="N", section="Measures", help="Rows that neighbors are searched in.")
+@option(
+    "--sample",
+    type=click.IntRange(2),
+    default=4096,
+    show_default=True,
+    metavar="N",
+    section="Measures",
+    help="Rows that neighbors are searched in.",
+)
 @option("--no-neighbors", is_flag=True, section="Measures", help="Leave out what needs neighbors.")
 @option("--no-errors", is_flag=True, section="Measures", help="Leave out standard errors (faster at large dims).")
-@option("--seed", type=click.IntRange(0), default=0, show_default=True, metavar="N", section="Measures", help="Seed of the sample.")
-@option("--rules", metavar="FILE", type=click.Path(), section="Measures", help="A fullspan.toml with thresholds of your own.")
-@output_options
+@option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    section="Measures",
+    help="Seed of the sample.",
+)
+@option(
+    "--rules",
+    metavar="FILE",
+    type=click.Path(),
+    section="Measures",
+    help="A fullspan.toml with thresholds of your own.",
+)
+@output_options()
 def measure(file: str, form: str | None, as_json: bool, out: str | None, quiet: bool, **settings: Any) -> None:
     sink = Sink(form, as_json, out, quiet, (file, settings["rules"]))
     report = run_measure(file, quiet=quiet, **settings)
@@ -66,7 +88,7 @@ def run_measure(
         return job(
             file,
             table=list(table) or None,
-            measures=_every() if all_measures else _split(measures),
+            measures=_every() if all_measures else split(measures),
             neighbors=not no_neighbors,
             standard_errors=not no_errors,
             thresholds=rules,
@@ -75,7 +97,8 @@ def run_measure(
         )
 
 
-def _split(measures: str | None) -> list[str] | None:
+def split(measures: str | None) -> list[str] | None:
+    """The names in ``a,b``, or None."""
     if measures is None:
         return None
     return [name.strip() for name in measures.split(",") if name.strip()]

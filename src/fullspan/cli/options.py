@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -28,27 +28,67 @@ def file_argument(name: str = "file", metavar: str | None = None) -> Callable[[F
 def data_options(function: F) -> F:
     """Which tables of the file, and what lies beside their rows."""
     for add in (
-        option("--frequencies", metavar="COL|FILE", section="Data", help="How often each row occurs: a column, or a file."),
+        option(
+            "--dtype", metavar="TYPE", section="Data", help="Stored type where the format leaves it open: float32x128."
+        ),
+        option(
+            "--frequencies", metavar="COL|FILE", section="Data", help="How often each row occurs: a column, or a file."
+        ),
         option("--labels", metavar="COL|FILE", section="Data", help="Group of each row: a column, or a file."),
-        option("--ids", metavar="COL|FILE", section="Data", help="Name of each row: a column, or a file with one a line."),
-        option("--column", metavar="NAME", section="Data", help="Column of the vectors; a glob where each dimension has one."),
-        option("--table", "-t", "table", metavar="NAME", multiple=True, section="Data", help="Table or glob to take; repeatable."),
+        option(
+            "--ids", metavar="COL|FILE", section="Data", help="Name of each row: a column, or a file with one a line."
+        ),
+        option(
+            "--column",
+            metavar="NAME",
+            section="Data",
+            help="Column of the vectors; a glob where each dimension has one.",
+        ),
+        option(
+            "--table",
+            "-t",
+            "table",
+            metavar="NAME",
+            multiple=True,
+            section="Data",
+            help="Table or glob to take; repeatable.",
+        ),
     ):
         function = add(function)
     return function
 
 
-def output_options(function: F) -> F:
+def output_options(forms: Sequence[str] = tuple(FORMATS)) -> Callable[[F], F]:
     """Which form, where to, and how much beside it."""
-    for add in (
-        debug_option,
-        option("--quiet", "-q", is_flag=True, section="Output", help="No progress; text without the table of readings."),
-        option("--out", "-o", metavar="FILE", type=click.Path(), section="Output", help="Write here, whole or not at all; - is standard output."),
-        option("--json", "as_json", is_flag=True, section="Output", help="The same as --format json."),
-        option("--format", "-f", "form", type=click.Choice(list(FORMATS)), section="Output", help="By default what the suffix of --out says, else text."),
-    ):
-        function = add(function)
-    return function
+
+    def add_all(function: F) -> F:
+        for add in (
+            debug_option,
+            option(
+                "--quiet", "-q", is_flag=True, section="Output", help="No progress; text without the table of readings."
+            ),
+            option(
+                "--out",
+                "-o",
+                metavar="FILE",
+                type=click.Path(),
+                section="Output",
+                help="Write here, whole or not at all; - is standard output.",
+            ),
+            option("--json", "as_json", is_flag=True, section="Output", help="The same as --format json."),
+            option(
+                "--format",
+                "-f",
+                "form",
+                type=click.Choice(list(forms)),
+                section="Output",
+                help="By default what the suffix of --out says, else text.",
+            ),
+        ):
+            function = add(function)
+        return function
+
+    return add_all
 
 
 def debug_option(function: F) -> F:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from typing import Any, TextIO
 
 import click
 
-from fullspan.jobs.formats import format_of, render
+from fullspan.jobs.formats import FORMATS, format_of, render
+from fullspan.jobs.formats.words import clean
 from fullspan.jobs.formats.write import check_target, write_output
 
 __all__ = ["Sink", "colored", "echo", "print_rich", "speaks_unicode", "width_of"]
@@ -60,10 +63,22 @@ class Sink:
         Paths that are read, and so must not be written.
     """
 
-    def __init__(self, form: str | None, as_json: bool, out: str | None, quiet: bool, inputs: tuple[Any, ...]) -> None:
+    def __init__(
+        self,
+        form: str | None,
+        as_json: bool,
+        out: str | None,
+        quiet: bool,
+        inputs: tuple[Any, ...],
+        forms: Sequence[str] = tuple(FORMATS),
+    ) -> None:
         if as_json and form not in (None, "json"):
             raise click.UsageError(f"--json and --format {form} ask for two forms; give one of them.")
         self.form = "json" if as_json else form or format_of(out)
+        if self.form not in forms:
+            raise click.UsageError(
+                f"--out {out} asks for {self.form}, which this command cannot write; it has {', '.join(forms)}."
+            )
         self.out, self.quiet, self.inputs = out, quiet, inputs
         if out is not None and out != "-":
             check_target(out, inputs)
@@ -74,7 +89,25 @@ class Sink:
 
     def put(self, report: Any) -> None:
         """Render the report and write it."""
-        text = self._text(report)
+        self.write(self._text(report))
+
+    def put_all(self, reports: Sequence[Any], names: Sequence[str]) -> None:
+        """Render one report as it is; several under their names, in JSON as one object."""
+        if len(reports) == 1:
+            self.put(reports[0])
+        elif self.form == "json":
+            parts = {name: report.to_dict() for name, report in zip(names, reports, strict=True)}
+            self.write(_dumped(parts))
+        else:
+            lead = "# " if self.form == "markdown" else ""
+            self.write(
+                "\n".join(
+                    f"{lead}{clean(name)}\n\n{self._text(each)}" for name, each in zip(names, reports, strict=True)
+                )
+            )
+
+    def write(self, text: str) -> None:
+        """Write what is rendered already."""
         if self.to_file:
             assert self.out is not None
             write_output(text, self.out, inputs=self.inputs)
@@ -86,14 +119,32 @@ class Sink:
             from fullspan.report.page import render_page
 
             return render_page(report)
-        if self.form != "text":
-            return render(report, self.form)
-        looks = {"readings": not self.quiet}
-        if not self.to_file:
-            looks |= {"width": width_of(sys.stdout), "color": colored(sys.stdout), "ascii_only": not speaks_unicode(sys.stdout)}
-        if hasattr(report, "to_text") and not hasattr(report, "tables"):
-            return report.to_text(**looks)
-        return render(report, "text", **looks)
+        if self.form == "json":
+            return _json(report)
+        if self.form == "markdown":
+            return report.to_markdown()
+        if self.form == "text" and hasattr(report, "exit_code"):
+            from fullspan.jobs.formats.check import render_check
+
+            return render_check(report, findings=not self.quiet, **self._looks())
+        if self.form == "text":
+            rows = {"readings": False} if self.quiet and hasattr(report, "findings") else {}
+            return report.to_text(**rows, **self._looks())
+        return render(report, self.form)
+
+    def _looks(self) -> dict[str, Any]:
+        if self.to_file:
+            return {}
+        stream = sys.stdout
+        return {"width": width_of(stream), "color": colored(stream), "ascii_only": not speaks_unicode(stream)}
+
+
+def _json(report: Any) -> str:
+    return report.to_json() + "\n" if hasattr(report, "to_json") else _dumped(report.to_dict())
+
+
+def _dumped(plain: Any) -> str:
+    return json.dumps(plain, indent=2, allow_nan=False, default=lambda each: each.item() if hasattr(each, "item") else str(each)) + "\n"
 
 
 def print_rich(*things: Any, color: bool) -> None:
@@ -105,7 +156,13 @@ def print_rich(*things: Any, color: bool) -> None:
     held = io.StringIO()
     system = "standard" if color else None
     console = Console(
-        file=held, width=width_of(sys.stdout), force_terminal=color, color_system=system, highlight=False, markup=False, emoji=False
+        file=held,
+        width=width_of(sys.stdout),
+        force_terminal=color,
+        color_system=system,
+        highlight=False,
+        markup=False,
+        emoji=False,
     )
     for thing in things:
         console.print(thing)

@@ -28,7 +28,9 @@ fullspan tables model.safetensors --json
 
 @click.command(cls=Command, help=_HELP, examples=_EXAMPLES)
 @file_argument()
-@option("--all", "everything", is_flag=True, section="Output", help="Also the tensors that do not look like embeddings.")
+@option(
+    "--all", "everything", is_flag=True, section="Output", help="Also the tensors that do not look like embeddings."
+)
 @option("--json", "as_json", is_flag=True, section="Output", help="A list of objects, always of all tables.")
 @debug_option
 def tables(file: str, everything: bool, as_json: bool) -> None:
@@ -62,7 +64,9 @@ def _print(found: list[Any]) -> None:
         name = Text(clean(each.name), "bold" if each.embedding else "")
         for other in each.also:
             name.append(f"\n= {clean(other)}", "dim")
-        mark = Text.assemble(("✓ " if each.embedding else "– ", "green" if each.embedding else "dim"), (clean(each.why), "dim"))
+        mark = Text.assemble(
+            ("✓ " if each.embedding else "– ", "green" if each.embedding else "dim"), (clean(each.why), "dim")
+        )
         grid.add_row(name, _shape(each.shape), clean(each.dtype), mark)
     print_rich(grid, color=colored(sys.stdout))
 

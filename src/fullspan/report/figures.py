@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -70,12 +71,17 @@ def spectrum(record: TableRecord) -> Figure | None:
     for place in thinned(len(values), 200):
         read = "  ".join(f"{name} {words.number(some[place])}" for name, some in drawn.values() if place < len(some))
         chart.hover(place + 1, f"rank {place + 1}: {read}")
-    rows = [[str(place + 1), *(_cell(some, place) for _, some in drawn.values())] for place in thinned(len(values), _MOST_TABLE_ROWS)]
+    rows = [
+        [str(place + 1), *(_cell(some, place) for _, some in drawn.values())]
+        for place in thinned(len(values), _MOST_TABLE_ROWS)
+    ]
     return Figure(
         "spectrum",
         "Spectrum",
         "A flat curve uses every dimension; a steep one has collapsed onto the first few.",
-        chart.svg(f"Singular values from {words.number(values[0])} down to {words.number(values[-1])} over {len(values)} ranks."),
+        chart.svg(
+            f"Singular values from {words.number(values[0])} down to {words.number(values[-1])} over {len(values)} ranks."
+        ),
         ("rank", *(name for name, _ in drawn.values())),
         rows,
         [(kind, name) for kind, (name, _) in drawn.items()],
@@ -102,12 +108,12 @@ def cosines(record: TableRecord) -> Figure | None:
         return None
     expected = _isotropic_cosines(edges, record.dim)
     shares = [count / total for count in counts]
-    scale = max(shares)
-    chart = Chart(_cosine_window(edges), (0, scale * 1.12), "cosine of two rows", "share of pairs")
+    top = max(*shares, min(max(expected, default=0.0), 2.2 * max(shares))) * 1.08
+    chart = Chart(_cosine_window(edges), (0, top), "cosine of two rows", "share of pairs")
     chart.bars(edges, shares, "fill-a")
     if expected:
-        middles = [(left + right) / 2 for left, right in zip(edges[:-1], edges[1:], strict=True)]
-        chart.line(middles, [min(share, chart.y[1]) for share in expected], "line-null")
+        middles = [(left + right) / 2 for left, right in itertools.pairwise(edges)]
+        chart.line(middles, [share if share <= top else math.nan for share in expected], "line-null")
     mean = sum((a + b) / 2 * share for a, b, share in zip(edges[:-1], edges[1:], shares, strict=True))
     chart.rule(mean, f"mean {words.number(mean, 3)}", "rule")
     rows = []
@@ -140,7 +146,7 @@ def _isotropic_cosines(edges: Sequence[float], dim: int) -> list[float]:
         return []
     log_constant = math.lgamma(dim / 2) - math.lgamma((dim - 1) / 2) - 0.5 * math.log(math.pi)
     shares = []
-    for left, right in zip(edges[:-1], edges[1:], strict=True):
+    for left, right in itertools.pairwise(edges):
         points = [left + (right - left) * (part + 0.5) / 8 for part in range(8)]
         inside = [1 - t * t for t in points]
         density = [math.exp(log_constant + (dim - 3) / 2 * math.log(square)) for square in inside if square > 0]
@@ -150,7 +156,13 @@ def _isotropic_cosines(edges: Sequence[float], dim: int) -> list[float]:
 
 def norms(record: TableRecord) -> Figure | None:
     """Lengths of the rows."""
-    return _distribution(record, "norm", "Lengths of rows", "Two heaps, or a tail, often mark rows that were never trained.", "norm of a row")
+    return _distribution(
+        record,
+        "norm",
+        "Lengths of rows",
+        "Two heaps, or a tail, often mark rows that were never trained.",
+        "norm of a row",
+    )
 
 
 def row_measure(record: TableRecord, name: str) -> Figure | None:
@@ -175,20 +187,32 @@ def _distribution(record: TableRecord, name: str, title: str, caption: str, axis
         left, right = min(left, null), max(right, null)
     edges = [left + (right - left) * part / _BINS for part in range(_BINS + 1)]
     cumulated = [_rank(levels, values, edge) for edge in edges]
-    shares = [after - before for before, after in zip(cumulated[:-1], cumulated[1:], strict=True)]
-    chart = Chart(spread_of([left, right], 0.03), (0, max(max(shares), 1e-9) * 1.15), axis, "share of rows")
+    shares = [after - before for before, after in itertools.pairwise(cumulated)]
+    chart = Chart(spread_of([left, right], 0.03), (0, max(*shares, 1e-09) * 1.15), axis, "share of rows")
     chart.bars(edges, shares, "fill-a")
     middle = _quantile(levels, values, 0.5)
     chart.rule(middle, f"median {words.number(middle, 3)}", "rule")
     if null is not None and math.isfinite(null):
         chart.rule(null, f"isotropic mean {words.number(null, 3)}", "null", level=1)
     for position, share in enumerate(shares):
-        chart.hover((edges[position] + edges[position + 1]) / 2, f"{words.number(edges[position])} to {words.number(edges[position + 1])}: {share:.2%} of rows")
+        chart.hover(
+            (edges[position] + edges[position + 1]) / 2,
+            f"{words.number(edges[position])} to {words.number(edges[position + 1])}: {share:.2%} of rows",
+        )
     rows = [[f"{level:.1%} of rows below", words.number(value)] for level, value in zip(levels, values, strict=True)]
     rows = [rows[at] for at in sorted({round(part * (len(rows) - 1) / 14) for part in range(15)})]
     for what in ("lowest", "highest"):
         rows += [[f"{what}: {_name(row)}", words.number(row.get("value"))] for row in (curve.get(what) or [])[:5]]
-    return Figure(name, title, caption, chart.svg(f"Histogram of {axis}, median {words.number(middle)}, from {words.number(values[0])} to {words.number(values[-1])}."), ("rows", axis), rows)
+    return Figure(
+        name,
+        title,
+        caption,
+        chart.svg(
+            f"Histogram of {axis}, median {words.number(middle)}, from {words.number(values[0])} to {words.number(values[-1])}."
+        ),
+        ("rows", axis),
+        rows,
+    )
 
 
 def _name(row: dict[str, Any]) -> str:
@@ -225,7 +249,13 @@ def shares(record: TableRecord) -> Figure | None:
     names = [str(each["dimension"]) for each in found]
     most = max(*heights, 2 / max(record.dim, 1))
     ticks = [(float(place), name) for place, name in enumerate(names)]
-    chart = Chart((-0.6, len(found) - 0.4), (min(0.0, *heights), most * 1.12), "dimension", "share of the mean cosine", x_ticks=ticks)
+    chart = Chart(
+        (-0.6, len(found) - 0.4),
+        (min(0.0, *heights), most * 1.12),
+        "dimension",
+        "share of the mean cosine",
+        x_ticks=ticks,
+    )
     chart.columns(range(len(found)), heights, "fill-a")
     even = 1 / max(record.dim, 1)
     chart.line(list(chart.x), [even, even], "line-null")
@@ -253,15 +283,23 @@ def dimensions(record: TableRecord) -> Figure | None:
     chart.band(at, [low[place] for place in at], [high[place] for place in at], "fill-a soft")
     chart.line(at, [middle[place] for place in at], "line-a")
     for place in at:
-        chart.hover(place, f"dimension {place}: median {words.number(middle[place])}, 5% {words.number(low[place])}, 95% {words.number(high[place])}")
+        chart.hover(
+            place,
+            f"dimension {place}: median {words.number(middle[place])}, 5% {words.number(low[place])}, 95% {words.number(high[place])}",
+        )
     wide = sorted(range(len(middle)), key=lambda place: low[place] - high[place])[:_MOST_TABLE_ROWS]
     return Figure(
         "dimensions",
         "Entries by dimension",
         "A dimension that stands out in place or width is on another scale than the rest.",
-        chart.svg(f"Median and 5% to 95% range of the entries in {len(middle)} dimensions; dimension {wide[0]} is the widest."),
+        chart.svg(
+            f"Median and 5% to 95% range of the entries in {len(middle)} dimensions; dimension {wide[0]} is the widest."
+        ),
         ("dimension", "5%", "median", "95%"),
-        [[str(place), words.number(low[place]), words.number(middle[place]), words.number(high[place])] for place in wide],
+        [
+            [str(place), words.number(low[place]), words.number(middle[place]), words.number(high[place])]
+            for place in wide
+        ],
         [("line-a", "median"), ("fill-a soft", "5% to 95%")],
     )
 
@@ -274,7 +312,13 @@ def norm_by_frequency(record: TableRecord) -> Figure | None:
     heights = [each["mean_norm"] for each in deciles]
     places = list(range(1, len(deciles) + 1))
     ticks = [(float(place), str(place)) for place in places]
-    chart = Chart((0.5, len(deciles) + 0.5), (0, max(heights) * 1.12 or 1.0), "tenth of the rows, rarest first", "mean norm", x_ticks=ticks)
+    chart = Chart(
+        (0.5, len(deciles) + 0.5),
+        (0, max(heights) * 1.12 or 1.0),
+        "tenth of the rows, rarest first",
+        "mean norm",
+        x_ticks=ticks,
+    )
     chart.line(places, heights, "line-a")
     chart.dots(places, heights, "line-a")
     rows = []
@@ -286,7 +330,9 @@ def norm_by_frequency(record: TableRecord) -> Figure | None:
         "frequency",
         "Length by frequency",
         "A slope ties the length of a row to how often it occurs, and rankings by inner product with it.",
-        chart.svg(f"Mean norm from {words.number(heights[0])} for the rarest rows to {words.number(heights[-1])} for the most frequent."),
+        chart.svg(
+            f"Mean norm from {words.number(heights[0])} for the rarest rows to {words.number(heights[-1])} for the most frequent."
+        ),
         ("tenth", "frequency", "mean norm", "rows"),
         rows,
     )
@@ -305,18 +351,27 @@ def hubs(record: TableRecord) -> Figure | None:
     if not total:
         return None
     last = max(place for place, count in enumerate(counts) if count)
-    chart = Chart((-0.5, max(last, 2 * k) + 0.5), (0, max(counts) / total * 1.15), f"times among the {k} nearest neighbors", "share of rows")
+    chart = Chart(
+        (-0.5, max(last, 2 * k) + 0.5),
+        (0, max(counts) / total * 1.15),
+        f"times among the {k} nearest neighbors",
+        "share of rows",
+    )
     chart.columns(range(len(counts)), [count / total for count in counts], "fill-a", share=0.8)
     chart.rule(float(k), f"even: {k}", "null")
     for place, count in enumerate(counts):
         over = " or more" if place == 100 else ""
         chart.hover(place, f"{place}{over} times: {words.count(count, 'row')}")
-    rows = [[f"{place}{' or more' if place == 100 else ''}", f"{count:,}"] for place, count in enumerate(counts) if count][:_MOST_TABLE_ROWS]
+    rows = [
+        [f"{place}{' or more' if place == 100 else ''}", f"{count:,}"] for place, count in enumerate(counts) if count
+    ][:_MOST_TABLE_ROWS]
     return Figure(
         "hubs",
         "Hubs",
         "A long tail to the right are hubs: rows that are neighbors of everything. Those at 0 are never found.",
-        chart.svg(f"{counts[0] / total:.1%} of the sampled rows are nobody's neighbor; the greatest hub occurs {last} times."),
+        chart.svg(
+            f"{counts[0] / total:.1%} of the sampled rows are nobody's neighbor; the greatest hub occurs {last} times."
+        ),
         ("times a neighbor", "rows"),
         rows,
     )

@@ -14,7 +14,6 @@ from markupsafe import Markup
 
 from fullspan.errors import InputError
 from fullspan.jobs.formats import words
-from fullspan.jobs.formats.text import _blamed as blamed
 from fullspan.jobs.formats.write import write_output
 from fullspan.jobs.results import TableReport
 from fullspan.report.figures import figures_of
@@ -56,7 +55,9 @@ def render_page(report: Any) -> str:
     '<!doctype html>'
     """
     if not hasattr(report, "tables") or not len(report):
-        raise InputError(f"A page needs a report with at least one table; got {type(report).__name__}. Make one with fullspan.measure.")
+        raise InputError(
+            f"A page needs a report with at least one table; got {type(report).__name__}. Make one with fullspan.measure."
+        )
     environment = _environment()
     script = _source(environment, "page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -101,7 +102,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("fullspan.report", "templates"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"clean": words.clean, "number": words.number, "evidence": words.evidence_line}
+    environment.filters |= {"clean": words.clean, "number": words.number, "evidence": words.evidence_line, "link": words.link_of}
     environment.globals |= {"marks": _MARKS, "said": _SAID, "label": _label}
     return environment
 
@@ -118,7 +119,7 @@ def _label(key: str) -> str:
 def _view(table: TableReport, position: int) -> dict[str, Any]:
     """What the template shows of one table."""
     record = table.record
-    grades = blamed(table.findings)
+    grades = words.blamed(table.findings)
     rows = [_row(reading, grades.get(reading.measure)) for reading in record.readings.values()]
     headlines = [row for name in _HEADLINES for row in rows if row["name"] == name and row["defined"]]
     return {
@@ -142,6 +143,7 @@ def _row(reading: Reading, grade: str | None) -> dict[str, Any]:
     return {
         "name": reading.measure,
         "title": words.titled(reading.measure),
+        "plain": _label(reading.measure).capitalize(),
         "arrow": words.arrow(reading.measure),
         "value": words.value_of(reading),
         "error": words.error_of(reading),
@@ -170,7 +172,7 @@ def _track(reading: Reading, grade: str | None) -> Markup:
         return Markup("")
     place = lambda x: 5 + 90 * (x - low) / (high - low)  # noqa: E731
     return Markup(
-        '<svg class="track" viewBox="0 0 100 14" aria-hidden="true"><line class="rail" x1="2" x2="98" y1="7" y2="7"/>'
+        '<svg class="track" viewBox="0 0 100 14" preserveAspectRatio="xMinYMid" aria-hidden="true"><line class="rail" x1="2" x2="98" y1="7" y2="7"/>'
         '<line class="mark" x1="{:.1f}" x2="{:.1f}" y1="1.5" y2="12.5"/><circle class="{}" cx="{:.1f}" cy="7" r="3.6"/></svg>'
     ).format(place(null), place(null), grade or "ok", place(value))
 
@@ -192,7 +194,9 @@ def _hygiene(hygiene: Any) -> list[dict[str, Any]]:
             continue
         places = each.get("rows") or each.get("columns") or []
         if not places and each.get("groups"):
-            places = [row for group in each["groups"] for row in (group.get("rows", []) if isinstance(group, dict) else group)]
+            places = [
+                row for group in each["groups"] for row in (group.get("rows", []) if isinstance(group, dict) else group)
+            ]
         found.append({"what": _label(key), "count": each["count"], "places": words.places(places, 8) if places else ""})
     return found
 

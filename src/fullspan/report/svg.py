@@ -99,13 +99,13 @@ class Chart:
     y_title: str = ""
     log_x: bool = False
     log_y: bool = False
-    width: int = 480
-    height: int = 270
+    width: int = 400
+    height: int = 244
     x_ticks: list[tuple[float, str]] | None = None
     marks: list[Markup] = field(default_factory=list)
     hovers: list[tuple[float, str]] = field(default_factory=list)
-    left: int = 54
-    right: int = 14
+    left: int = 50
+    right: int = 10
     top: int = 24
     bottom: int = 42
 
@@ -146,7 +146,14 @@ class Chart:
         wide = max(abs(self.across(self.x[0] + 1) - self.across(self.x[0])) * share, 1.0)
         for place, height in zip(places, heights, strict=True):
             at, top = self.across(place) - wide / 2, self.up(height)
-            self._add('<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>', kind, at, top, wide, max(base - top, 0))
+            self._add(
+                '<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>',
+                kind,
+                at,
+                top,
+                wide,
+                max(base - top, 0),
+            )
 
     def band(self, xs: Sequence[float], lows: Sequence[float], highs: Sequence[float], kind: str) -> None:
         """The area between two lines."""
@@ -160,18 +167,39 @@ class Chart:
         if base - top < 1:
             return
         wide = self.width - self.left - self.right
-        self._add('<rect class="shade" x="{}" y="{:.1f}" width="{}" height="{:.1f}"/>', self.left, top, wide, base - top)
-        self._add('<text class="label" x="{}" y="{:.1f}" text-anchor="end">{}</text>', self.width - self.right - 6, base - 6, label)
+        self._add(
+            '<rect class="shade" x="{}" y="{:.1f}" width="{}" height="{:.1f}"/>', self.left, top, wide, base - top
+        )
+        self._add(
+            '<text class="label" x="{}" y="{:.1f}" text-anchor="end">{}</text>',
+            self.width - self.right - 6,
+            base - 6,
+            label,
+        )
 
     def rule(self, x: float, label: str, kind: str = "null", level: int = 0) -> None:
         """A vertical line with its label on top."""
         if not self.x[0] <= x <= self.x[1]:
             return
         at = self.across(x)
-        self._add('<line class="{}" x1="{:.1f}" x2="{:.1f}" y1="{}" y2="{}"/>', kind, at, at, self.top, self.height - self.bottom)
+        self._add(
+            '<line class="{}" x1="{:.1f}" x2="{:.1f}" y1="{}" y2="{}"/>',
+            kind,
+            at,
+            at,
+            self.top,
+            self.height - self.bottom,
+        )
         late = at > (self.left + self.width - self.right) / 2
         anchor, shift = ("end", -5) if late else ("start", 5)
-        self._add('<text class="label {}" x="{:.1f}" y="{}" text-anchor="{}">{}</text>', kind, at + shift, self.top + 10 + 13 * level, anchor, label)
+        self._add(
+            '<text class="label {}" x="{:.1f}" y="{}" text-anchor="{}">{}</text>',
+            kind,
+            at + shift,
+            self.top + 10 + 13 * level,
+            anchor,
+            label,
+        )
 
     def dots(self, xs: Sequence[float], ys: Sequence[float], kind: str) -> None:
         for x, y in zip(xs, ys, strict=True):
@@ -184,10 +212,12 @@ class Chart:
     def svg(self, label: str) -> Markup:
         """The figure; `label` is what a screen reader says."""
         box = f"0 0 {self.width} {self.height}"
-        cursor = Markup('<line class="cursor" y1="{}" y2="{}" x1="0" x2="0" hidden=""/>').format(self.top, self.height - self.bottom)
-        return Markup(
-            '<svg viewBox="{}" role="img" aria-label="{}" tabindex="0" data-hover="{}">{}{}{}</svg>'
-        ).format(box, label, json.dumps(self.hovers, ensure_ascii=False), self._axes(), Markup("").join(self.marks), cursor)
+        cursor = Markup('<line class="cursor" y1="{}" y2="{}" x1="0" x2="0" hidden=""/>').format(
+            self.top, self.height - self.bottom
+        )
+        return Markup('<svg viewBox="{}" role="img" aria-label="{}" tabindex="0" data-hover="{}">{}{}{}</svg>').format(
+            box, label, json.dumps(self.hovers, ensure_ascii=False), self._axes(), Markup("").join(self.marks), cursor
+        )
 
     def _axes(self) -> Markup:
         base, end = self.height - self.bottom, self.width - self.right
@@ -195,14 +225,25 @@ class Chart:
         for value, text in self.up.ticks:
             y = self.up(value)
             parts.append(_format('<line class="grid" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/>', self.left, end, y, y))
-            parts.append(_format('<text class="tick" x="{}" y="{:.1f}" text-anchor="end">{}</text>', self.left - 7, y + 4, text))
+            parts.append(
+                _format('<text class="tick" x="{}" y="{:.1f}" text-anchor="end">{}</text>', self.left - 7, y + 4, text)
+            )
         for value, text in self.across.ticks if self.x_ticks is None else self.x_ticks:
             x = self.across(value)
             parts.append(_format('<line class="axis" x1="{:.1f}" x2="{:.1f}" y1="{}" y2="{}"/>', x, x, base, base + 4))
-            parts.append(_format('<text class="tick" x="{:.1f}" y="{}" text-anchor="middle">{}</text>', x, base + 17, text))
+            parts.append(
+                _format('<text class="tick" x="{:.1f}" y="{}" text-anchor="middle">{}</text>', x, base + 17, text)
+            )
         parts.append(_format('<line class="axis" x1="{}" x2="{}" y1="{}" y2="{}"/>', self.left, end, base, base))
         middle = (self.left + end) / 2
-        parts.append(_format('<text class="title" x="{:.1f}" y="{}" text-anchor="middle">{}</text>', middle, self.height - 6, self.x_title))
+        parts.append(
+            _format(
+                '<text class="title" x="{:.1f}" y="{}" text-anchor="middle">{}</text>',
+                middle,
+                self.height - 6,
+                self.x_title,
+            )
+        )
         parts.append(_format('<text class="title" x="4" y="12">{}</text>', self.y_title))
         return Markup("").join(parts)
 

@@ -19,7 +19,9 @@ def rows_of(n_rows: int = 800, dim: int = 24, seed: int = 0) -> np.ndarray:
     return E.astype(np.float32)
 
 
-def record_of(E: np.ndarray, name: str = "item_embedding.weight", ids: list | None = None, **changes: object) -> TableRecord:
+def record_of(
+    E: np.ndarray, name: str = "item_embedding.weight", ids: list | None = None, **changes: object
+) -> TableRecord:
     n_rows, dim = E.shape
     ids = ids or [f"item-{position}" for position in range(n_rows)]
     rng = np.random.default_rng(1)
@@ -45,17 +47,29 @@ def record_of(E: np.ndarray, name: str = "item_embedding.weight", ids: list | No
         "gini_index": distribution(gini, ids),
         "vector_entropy": distribution(entropy, ids),
         "hoyer_sparsity": distribution(hoyer, ids),
-        "dimension_shares": [{"dimension": int(j), "share": float(share[j] / share.sum())} for j in np.argsort(-share)[:10]],
-        "dimension_quantiles": dict(zip(("q05", "median", "q95"), np.quantile(E, (0.05, 0.5, 0.95), axis=0).tolist(), strict=True)),
+        "dimension_shares": [
+            {"dimension": int(j), "share": float(share[j] / share.sum())} for j in np.argsort(-share)[:10]
+        ],
+        "dimension_quantiles": dict(
+            zip(("q05", "median", "q95"), np.quantile(E, (0.05, 0.5, 0.95), axis=0).tolist(), strict=True)
+        ),
         "cosine": {"edges": edges.tolist(), "counts": counts.tolist()},
         "frequency": {
             "deciles": [
-                {"low": 10.0**k, "high": 10.0 ** (k + 1), "mean_norm": float(norms[order][k * n_rows // 10 : (k + 1) * n_rows // 10].mean()), "count": n_rows // 10}
+                {
+                    "low": 10.0**k,
+                    "high": 10.0 ** (k + 1),
+                    "mean_norm": float(norms[order][k * n_rows // 10 : (k + 1) * n_rows // 10].mean()),
+                    "count": n_rows // 10,
+                }
                 for k in range(10)
             ],
             "zero_count": 0,
         },
-        "neighbors": {"k": 10, "occurrences": np.bincount(np.minimum(rng.negative_binomial(1.2, 0.107, size=n_rows), 100)).tolist()},
+        "neighbors": {
+            "k": 10,
+            "occurrences": np.bincount(np.minimum(rng.negative_binomial(1.2, 0.107, size=n_rows), 100)).tolist(),
+        },
         "precision": {"eps": 2.0**-23, "offset_over_spread": 1.5},
     }
     abundance = float(sigma.sum() / sigma[0])
@@ -68,7 +82,12 @@ def record_of(E: np.ndarray, name: str = "item_embedding.weight", ids: list | No
             Reading("average_cosine", 0.4123, 0.0042, 0.0, 0.0003, table=name),
             Reading("gini_index", float(gini.mean()), 0.0007, 0.41, 0.0004, table=name),
             Reading("mean_norm", float(norms.mean()), 0.0123, None, table=name),
-            Reading("length_frequency_correlation", None, why="This measure needs frequencies of the rows; got none. Give --frequencies.", table=name),
+            Reading(
+                "length_frequency_correlation",
+                None,
+                why="This measure needs frequencies of the rows; got none. Give --frequencies.",
+                table=name,
+            ),
         )
     }
     record = {
@@ -128,7 +147,13 @@ def findings_of(name: str = "item_embedding.weight") -> tuple[Finding, ...]:
             "fail",
             "The rows fill 3.4 of 24 dimensions",
             (
-                {"measure": "information_abundance", "value": 3.412, "null": 20.31, "threshold": 8.0, "standard_error": 0.02},
+                {
+                    "measure": "information_abundance",
+                    "value": 3.412,
+                    "null": 20.31,
+                    "threshold": 8.0,
+                    "standard_error": 0.02,
+                },
                 {"measure": "effective_rank", "value": 9.87, "null": 23.6, "threshold": 12.0},
             ),
             "Interaction with fields of few values pulls a table into their subspace.",
@@ -145,12 +170,22 @@ def findings_of(name: str = "item_embedding.weight") -> tuple[Finding, ...]:
             "Training diverged for these rows.",
             table=name,
         ),
-        Finding("scale-outliers", "fail", "2 rows are far longer than the rest", ({"measure": "mean_norm", "value": 1.2, "threshold": 9.0},), table=name, waived="known since spring, until 2027-01-01"),
+        Finding(
+            "scale-outliers",
+            "fail",
+            "2 rows are far longer than the rest",
+            ({"measure": "mean_norm", "value": 1.2, "threshold": 9.0},),
+            table=name,
+            waived="known since spring, until 2027-01-01",
+        ),
     )
 
 
 def sick() -> Report:
-    return Report({"item_embedding.weight": TableReport(record_of(rows_of()), findings_of())}, {"fullspan": "0.1.0", "source": "model.safetensors"})
+    return Report(
+        {"item_embedding.weight": TableReport(record_of(rows_of()), findings_of())},
+        {"fullspan": "0.1.0", "source": "model.safetensors"},
+    )
 
 
 def healthy() -> Report:
@@ -161,8 +196,17 @@ def healthy() -> Report:
 
 def hostile() -> Report:
     E = rows_of(60, 4)
-    record = record_of(E, HOSTILE, ids=[f"{HOSTILE}{position}" for position in range(60)], source=HOSTILE, notes=(HOSTILE,))
-    finding = Finding(HOSTILE, "fail", HOSTILE, ({"measure": HOSTILE, "value": 1.0, HOSTILE: HOSTILE, "rows": [{"id": HOSTILE}]},), *[HOSTILE] * 5, None)
+    record = record_of(
+        E, HOSTILE, ids=[f"{HOSTILE}{position}" for position in range(60)], source=HOSTILE, notes=(HOSTILE,)
+    )
+    finding = Finding(
+        HOSTILE,
+        "fail",
+        HOSTILE,
+        ({"measure": HOSTILE, "value": 1.0, HOSTILE: HOSTILE, "rows": [{"id": HOSTILE}]},),
+        *[HOSTILE] * 5,
+        None,
+    )
     return Report({HOSTILE: TableReport(record, (finding,))}, {"source": HOSTILE})
 
 

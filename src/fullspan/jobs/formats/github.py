@@ -35,7 +35,11 @@ def _annotation(table: str, finding: Finding) -> str:
     if waived:
         lines.append(f"Waived: {words.clean(finding.waived)}")
     else:
-        lines += [f"{label}: {text}" for label, text in (("Cause", finding.cause), ("Remedy", finding.remedy)) if text]
+        lines += [
+            f"{label}: {words.clean_lines(text)}"
+            for label, text in (("Cause", finding.cause), ("Remedy", finding.remedy))
+            if text
+        ]
     title = f"fullspan: {words.clean(table)}: {words.clean(finding.rule)}"
     return f"::{command} title={_property(title)}::{_message(chr(10).join(lines))}"
 

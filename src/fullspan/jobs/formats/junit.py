@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Any
-from xml.etree import ElementTree  # noqa: S405 (it only writes here)
+from xml.etree import ElementTree as ET
 
 from fullspan.jobs.formats import words
 from fullspan.jobs.results import TableReport
@@ -18,27 +18,27 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 def render_junit(report: Any) -> str:
     """A report as JUnit XML: ``fail`` is a failure, ``warn`` and ``note`` pass with their text, waived ones are skipped."""
-    root = ElementTree.Element("testsuites", name="fullspan")
+    root = ET.Element("testsuites", name="fullspan")
     suites = [_suite(root, table) for table in report]
     for key in ("tests", "failures", "skipped"):
         root.set(key, str(sum(int(suite.get(key, "0")) for suite in suites)))
-    ElementTree.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
 
-def _suite(root: ElementTree.Element, table: TableReport) -> ElementTree.Element:
+def _suite(root: ET.Element, table: TableReport) -> ET.Element:
     record = table.record
-    suite = ElementTree.SubElement(root, "testsuite", name=_legal(record.table or "table"))
-    properties = ElementTree.SubElement(suite, "properties")
+    suite = ET.SubElement(root, "testsuite", name=_legal(record.table or "table"))
+    properties = ET.SubElement(suite, "properties")
     facts = {"shape": f"{record.n_rows}x{record.dim}", "dtype": record.dtype}
     facts |= {name: repr(reading.value) for name, reading in record.readings.items() if reading.value is not None}
     for name, value in facts.items():
-        ElementTree.SubElement(properties, "property", name=_legal(name), value=_legal(value))
+        ET.SubElement(properties, "property", name=_legal(name), value=_legal(value))
     for finding in words.by_severity(table.findings):
         _case(suite, record.table, finding)
     if not any(finding.severity == "fail" and finding.waived is None for finding in table.findings):
-        case = ElementTree.SubElement(suite, "testcase", classname=_legal(record.table or "table"), name="no failure")
-        ElementTree.SubElement(case, "system-out").text = words.verdict(table.findings, len(record.readings))
+        case = ET.SubElement(suite, "testcase", classname=_legal(record.table or "table"), name="no failure")
+        ET.SubElement(case, "system-out").text = words.verdict(table.findings, len(record.readings))
     cases = list(suite.iter("testcase"))
     suite.set("tests", str(len(cases)))
     suite.set("failures", str(sum(case.find("failure") is not None for case in cases)))
@@ -47,21 +47,21 @@ def _suite(root: ElementTree.Element, table: TableReport) -> ElementTree.Element
     return suite
 
 
-def _case(suite: ElementTree.Element, table: str, finding: Finding) -> None:
+def _case(suite: ET.Element, table: str, finding: Finding) -> None:
     name = finding.rule if finding.group is None else f"{finding.rule} [{finding.group}]"
-    case = ElementTree.SubElement(suite, "testcase", classname=_legal(table or "table"), name=_legal(name))
+    case = ET.SubElement(suite, "testcase", classname=_legal(table or "table"), name=_legal(name))
     body = "\n".join(
         [words.clean(finding.title), *(words.evidence_line(evidence) for evidence in finding.evidence)]
         + [f"{label}: {text}" for label in ("cause", "remedy", "verify") if (text := getattr(finding, label))]
     )
     if finding.waived is not None:
-        ElementTree.SubElement(case, "skipped", message=_legal(f"waived: {finding.waived}"))
+        ET.SubElement(case, "skipped", message=_legal(f"waived: {finding.waived}"))
     elif finding.severity == "fail":
-        failure = ElementTree.SubElement(case, "failure", message=_legal(finding.title), type=_legal(finding.rule))
+        failure = ET.SubElement(case, "failure", message=_legal(finding.title), type=_legal(finding.rule))
         failure.text = _legal(body)
     else:
-        ElementTree.SubElement(case, "system-out").text = _legal(f"{finding.severity}: {body}")
+        ET.SubElement(case, "system-out").text = _legal(f"{finding.severity}: {body}")
 
 
 def _legal(text: object) -> str:
-    return _FORBIDDEN.sub("\ufffd", str(text))
+    return _FORBIDDEN.sub("\ufffd", words.clean_lines(text))

@@ -65,7 +65,7 @@ def _finding(finding: Finding) -> str:
     if finding.verify:
         lines += ["", f"Verify: {escape(finding.verify)}"]
     if finding.docs:
-        lines += ["", f"See {escape(finding.docs)}"]
+        lines += ["", f"See {escape(words.link_of(finding.docs))}"]
     return "\n".join(lines)
 
 
@@ -81,6 +81,12 @@ def _readings(readings: Iterable[Reading]) -> str:
         value = words.value_of(reading)
         if reading.value is None and reading.why:
             value += f" ({reading.why})"
-        cells = (code(reading.measure), words.arrow(reading.measure), escape(value), words.error_of(reading), words.null_of(reading))
+        cells = (
+            code(reading.measure),
+            words.arrow(reading.measure),
+            escape(value),
+            words.error_of(reading),
+            words.null_of(reading),
+        )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

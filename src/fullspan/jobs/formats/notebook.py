@@ -30,9 +30,7 @@ def _text(text: object) -> str:
 def _table(table: TableReport) -> str:
     record, worst = table.record, table.worst
     findings = "".join(_finding(finding) for finding in words.by_severity(table.findings))
-    groups = "".join(
-        f"<p><b>{_text(group)}</b></p>{_readings(some.values())}" for group, some in record.groups.items()
-    )
+    groups = "".join(f"<p><b>{_text(group)}</b></p>{_readings(some.values())}" for group, some in record.groups.items())
     notes = "".join(f"<li>{_text(note)}</li>" for note in record.notes)
     opened = " open" if not table.findings else ""
     return (
@@ -53,10 +51,16 @@ def _finding(finding: Finding) -> str:
         lines.append(f"waived: {_text(finding.waived)}")
     elif finding.cause:
         lines.append(_text(finding.cause))
-    remedy = "" if not finding.remedy or finding.waived else (
-        f'<pre style="margin:4px 0;padding:6px 8px;background:rgba(128,128,128,.12)">{html.escape(finding.remedy)}</pre>'
+    remedy = (
+        ""
+        if not finding.remedy or finding.waived
+        else (
+            f'<pre style="margin:4px 0;padding:6px 8px;background:rgba(128,128,128,.12)">{html.escape(finding.remedy)}</pre>'
+        )
     )
-    verify = f'<br><span style="opacity:.7">{_text(finding.verify)}</span>' if finding.verify and not finding.waived else ""
+    verify = (
+        f'<br><span style="opacity:.7">{_text(finding.verify)}</span>' if finding.verify and not finding.waived else ""
+    )
     return (
         f'<p style="margin:6px 0"><b style="color:{_COLORS.get(kind, "inherit")}">{_MARKS.get(kind, "•")}</b> '
         f"<b>{_text(finding.title)}</b>{group}<br>{'<br>'.join(lines)}{verify}</p>{remedy}"
@@ -68,8 +72,18 @@ def _readings(readings: Iterable[Reading]) -> str:
     head = "".join(f'<th style="{_CELL.format(side)}">{name}</th>' for name, side in heads)
     rows = []
     for reading in readings:
-        cells = (reading.measure, words.arrow(reading.measure), words.value_of(reading), words.error_of(reading), words.null_of(reading))
+        cells = (
+            reading.measure,
+            words.arrow(reading.measure),
+            words.value_of(reading),
+            words.error_of(reading),
+            words.null_of(reading),
+        )
         why = f' title="{_text(reading.why)}"' if reading.value is None and reading.why else ""
-        row = "".join(f'<td style="{_CELL.format(side)}">{_text(cell)}</td>' for cell, (_, side) in zip(cells, heads, strict=True))
+        row = "".join(
+            f'<td style="{_CELL.format(side)}">{_text(cell)}</td>' for cell, (_, side) in zip(cells, heads, strict=True)
+        )
         rows.append(f"<tr{why}>{row}</tr>")
-    return f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    return (
+        f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    )

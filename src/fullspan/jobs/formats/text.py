@@ -82,7 +82,9 @@ def _table(console: Any, table: TableReport, readings: bool) -> None:
     title = Text.assemble((words.clean(record.table) or "table", "bold"), "  ", words.shape_of(record))
     console.print(title, overflow="fold")
     console.print(Text(" · ".join(words.facts(record)), "dim"))
-    said = Text.assemble((f"{_MARKS[worst]} ", _STYLES[worst]), (words.verdict(table.findings, len(record.readings)), _STYLES[worst]))
+    said = Text.assemble(
+        (f"{_MARKS[worst]} ", _STYLES[worst]), (words.verdict(table.findings, len(record.readings)), _STYLES[worst])
+    )
     console.print()
     console.print(said)
     for finding in words.by_severity(table.findings):
@@ -99,7 +101,9 @@ def _table(console: Any, table: TableReport, readings: bool) -> None:
     if readings and (record.notes or undefined):
         console.print()
         for reading in undefined:
-            console.print(Padding(Text(f"{reading.measure} is undefined: {words.clean(reading.why)}", "dim"), (0, 0, 0, 2)))
+            console.print(
+                Padding(Text(f"{reading.measure} is undefined: {words.clean(reading.why)}", "dim"), (0, 0, 0, 2))
+            )
         for note in record.notes:
             console.print(Padding(Text(words.clean(note), "dim"), (0, 0, 0, 2)))
 
@@ -141,14 +145,14 @@ def _parts(finding: Finding) -> Iterable[tuple[str, str, str]]:
         for position, line in enumerate(lines):
             yield (label if not position else "", words.clean(line), "cyan" if label == "remedy" else "")
     if finding.docs:
-        yield "see", words.clean(finding.docs), "blue"
+        yield "see", words.link_of(finding.docs), "blue"
 
 
 def _readings(readings: Iterable[Reading], findings: Iterable[Finding], width: int) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    blamed = _blamed(findings)
+    blamed = words.blamed(findings)
     grid = Table(box=None, padding=(0, 1, 0, 0), show_edge=False, header_style="dim", pad_edge=False)
     for name in ("", "measure", "", "value", "± error", "isotropic"):
         right = name in ("value", "isotropic")
@@ -171,19 +175,6 @@ def _readings(readings: Iterable[Reading], findings: Iterable[Finding], width: i
             cells.append(track(reading, style or "green"))
         grid.add_row(*cells)
     return grid
-
-
-def _blamed(findings: Iterable[Finding]) -> dict[str, str]:
-    """Measure to the gravest severity of the findings that rest on it."""
-    blamed: dict[str, str] = {}
-    for finding in findings:
-        if finding.waived is not None:
-            continue
-        for evidence in finding.evidence:
-            name = evidence.get("measure")
-            if isinstance(name, str):
-                blamed[name] = words.graver(blamed.get(name, "note"), finding.severity)
-    return blamed
 
 
 def track(reading: Reading, style: str = "", cells: int = _TRACK) -> Any:

@@ -12,14 +12,17 @@ from fullspan.store.records import Finding, Reading
 __all__ = [
     "SEVERITIES",
     "arrow",
+    "blamed",
     "by_severity",
     "clean",
+    "clean_lines",
     "count",
     "entry",
     "error_of",
     "evidence_line",
     "facts",
     "graver",
+    "link_of",
     "null_of",
     "number",
     "places",
@@ -39,6 +42,11 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2028\u202
 def clean(text: object) -> str:
     """`text` on one line and without characters that steer a terminal; each becomes a visible escape."""
     return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", str(text))
+
+
+def clean_lines(text: object) -> str:
+    """As :func:`clean`, but lines stay lines."""
+    return "\n".join(clean(line) for line in str(text).splitlines())
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -81,10 +89,8 @@ def null_of(reading: Reading) -> str:
 
 def entry(measure: str) -> Any:
     """The catalog's entry of a measure, or None: a report of another version may name others."""
-    try:
-        from fullspan.measures import catalog
-    except ImportError:
-        return None
+    from fullspan.measures import catalog
+
     return catalog.CATALOG.get(measure)
 
 
@@ -111,6 +117,19 @@ def graver(one: str, other: str) -> str:
 
 def _rank(severity: str) -> int:
     return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)
+
+
+def blamed(findings: Iterable[Finding]) -> dict[str, str]:
+    """Measure to the gravest severity of the findings that rest on it."""
+    blamed: dict[str, str] = {}
+    for finding in findings:
+        if finding.waived is not None:
+            continue
+        for evidence in finding.evidence:
+            name = evidence.get("measure")
+            if isinstance(name, str):
+                blamed[name] = graver(blamed.get(name, "note"), finding.severity)
+    return blamed
 
 
 def verdict(findings: Iterable[Finding], n_readings: int | None = None) -> str:
@@ -151,9 +170,26 @@ def facts(record: Any) -> list[str]:
     return lines
 
 
+def link_of(docs: str) -> str:
+    """Where the documentation explains a finding: an address as it is, else a page of ``docs/``."""
+    return clean(docs) if docs.startswith(("http://", "https://", "docs/")) or not docs else f"docs/{clean(docs)}"
+
+
 def evidence_line(evidence: Mapping[str, Any]) -> str:
     """``average_cosine 0.81, isotropic 0, threshold 0.2``; rows and dimensions are named at the end."""
-    known = {"measure", "value", "null", "threshold", "standard_error", "rows", "dimensions", "columns", "groups", "n_rows"}
+    known = {
+        "measure",
+        "value",
+        "null",
+        "threshold",
+        "standard_error",
+        "null_deviation",
+        "rows",
+        "dimensions",
+        "columns",
+        "groups",
+        "n_rows",
+    }
     parts = []
     if "measure" in evidence:
         error = evidence.get("standard_error")
@@ -165,7 +201,11 @@ def evidence_line(evidence: Mapping[str, Any]) -> str:
         parts.append(f"isotropic {number(evidence['null'])}")
     if evidence.get("threshold") is not None:
         parts.append(f"threshold {_plain(evidence['threshold'])}")
-    parts += [f"{clean(key).replace('_', ' ')} {_plain(value)}" for key, value in evidence.items() if key not in known and value is not None]
+    parts += [
+        f"{clean(key).replace('_', ' ')} {_plain(value)}"
+        for key, value in evidence.items()
+        if key not in known and value is not None
+    ]
     parts += [f"{key} {places(evidence[key])}" for key in ("rows", "dimensions", "columns") if evidence.get(key)]
     return ", ".join(parts)
 
