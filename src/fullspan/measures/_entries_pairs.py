@@ -1,4 +1,4 @@
-"""Catalog entries of the measures of two tables, of labeled rows, and of word pairs: no report of one table reads them."""
+"""Catalog entries of the measures of two tables, of labeled rows, and of word pairs; no report reads them."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fullspan.errors import InputError
+from fullspan.errors import InputError, UndefinedMeasureError
 from fullspan.measures import _check, null
 
 __all__ = ["information_abundance", "null_information_abundance", "relative_information_abundance"]
@@ -133,7 +133,12 @@ def null_information_abundance(singular_values: Any, n_rows: int, dim: int) -> f
     >>> round(null_information_abundance([1.0] + [0.0] * 63, 100, 64), 2)
     0.03
     """
-    return (
-        information_abundance(singular_values)
-        / null.spectrum_null("singular", information_abundance)(n_rows, dim).value
-    )
+    expected = _NULL(n_rows, dim)
+    if expected is None:
+        raise UndefinedMeasureError(
+            f"null_information_abundance needs at least one row and one column; got {n_rows} and {dim}."
+        )
+    return information_abundance(singular_values) / expected.value
+
+
+_NULL = null.spectrum_null("singular", information_abundance)

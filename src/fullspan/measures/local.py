@@ -72,7 +72,7 @@ def two_nn_dimension(rows: Any, *, metric: str = "euclidean", discard: float = 0
     logs = np.sort(_log_ratios(_searched(rows, metric, 10)))
     if len(logs) < 3:
         raise UndefinedMeasureError(
-            f"two_nn_dimension needs three rows with two distinct neighbor distances; got {len(logs)}. Are the rows copies?"
+            f"two_nn_dimension needs three rows of distinct neighbor distances; got {len(logs)}. Are the rows copies?"
         )
     if method == "mle":
         return float(len(logs) / logs.sum())
