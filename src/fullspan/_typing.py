@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fullspan.errors import InputError
 
-__all__ = ["Array", "Block", "Table", "row_norms"]
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+__all__ = ["Array", "Block", "Table", "dots", "row_norms"]
 
 Array = NDArray[Any]
 
@@ -118,10 +121,16 @@ class Block:
         return None if mask.all() else mask
 
 
-def row_norms(rows: Array) -> Array:
+def dots(a: Array, b: Array) -> Array:
+    """``(n,)`` dot product of every row of `a` with the same row of `b`."""
+    # below this length a call of BLAS for each row costs more than the row
+    return np.einsum("ij,ij->i", a, b) if a.shape[1] < 28 else np.vecdot(a, b)
+
+
+def row_norms(rows: Float[Array, "n dim"]) -> Float[Array, " n"]:
     """Euclidean norm of every row, float64, safe from underflow and overflow of the squares."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        squares = np.vecdot(rows, rows).astype(np.float64)
+        squares = dots(rows, rows).astype(np.float64)
         low, high = _SAFE_SQUARES if rows.dtype == np.float32 else (1e-280, 1e300)
         doubtful = ~((squares > low) & (squares < high))
         norms = np.sqrt(squares)

@@ -171,7 +171,7 @@ def measure_table(table: Any, names: list[str], settings: Settings, *, hygiene: 
         readings=readings,
         groups=groups,
         hygiene=hygiene_of(made),
-        profile=profile_of(made, evidence),
+        profile=profile_of(made, evidence) if hygiene else {},
         notes=notes_of(made, evidence, table),
     )
 

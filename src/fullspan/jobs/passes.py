@@ -36,6 +36,8 @@ _FEWEST_STRIPES = 4
 #: Below this share of the largest singular value, squares have lost too many digits: the triangle is read instead.
 _SQUARES_RESOLVE = {"float64": 3e-3}
 _SQUARES_RESOLVE_OTHERS = 1e-5
+#: Multiply-adds up to which a second pass for the triangle is worth its time (some ten seconds).
+_TRIANGLE_WORTH = 2e11
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class Settings:
 class Needs:
     """The kinds of summaries to be made: ``spectrum``, ``units``, ``rows``, ``weighted``, ``frequency``, ``sample``."""
 
+    attributes: frozenset[str]
     kinds: frozenset[str]
     second: frozenset[str]
     hygiene: bool
@@ -67,7 +70,7 @@ class Needs:
             raise InputError(f"A catalog entry needs attributes of Evidence; got {sorted(unknown)}.")
         second = frozenset(attributes & SECOND_PASS.keys())
         kinds = {FIRST_PASS[each] for each in attributes - second} | {SECOND_PASS[each] for each in second}
-        return cls(frozenset(kinds), second, hygiene)
+        return cls(frozenset(attributes), frozenset(kinds), second, hygiene)
 
 
 def stripes_for(dim: int, n_rows: int | None, settings: Settings) -> int:
@@ -137,20 +140,19 @@ def evidence_of(table: Any, made: Summaries, needs: Needs, settings: Settings) -
     )
 
 
-def needs_triangle(evidence: Evidence) -> bool:
+def needs_triangle(evidence: Evidence, needs: Needs) -> bool:
     """Whether the smallest singular values are too small for a spectrum from squares."""
     if evidence.moments is None or evidence.spectrum is not evidence.moments or evidence.n_rows < 2:
         return False
+    if evidence.n_rows * evidence.dim**2 > _TRIANGLE_WORTH:
+        return False
     smallest = _SQUARES_RESOLVE.get(evidence.dtype, _SQUARES_RESOLVE_OTHERS)
-    ranks = min(evidence.n_rows - 1, evidence.dim)
-    values = evidence.moments.centered_singular_values_full[:ranks]
-    everything = evidence.singular_values
-    worth = evidence.n_rows * evidence.dim**2 < 2e11
-    return bool(
-        worth
-        and len(values)
-        and min(values[-1] / max(values[0], 1e-300), everything[-1] / max(everything[0], 1e-300)) < smallest
-    )
+    spectra = []
+    if needs.hygiene or "singular_values" in needs.attributes:
+        spectra.append(evidence.singular_values)
+    if needs.hygiene or needs.attributes & {"eigenvalues", "centered_singular_values"}:
+        spectra.append(evidence.centered_singular_values[: min(evidence.n_rows - 1, evidence.dim)])
+    return any(values[0] > 0.0 and values[-1] < smallest * values[0] for values in spectra)
 
 
 def second_pass(
@@ -160,7 +162,7 @@ def second_pass(
 
     Returns the evidence, the grouped partition sums and their shifts for the jackknife, and the passes made (0 or 1).
     """
-    triangle = "spectrum" in needs.kinds and table.repeatable and needs_triangle(evidence)
+    triangle = "spectrum" in needs.kinds and table.repeatable and needs_triangle(evidence, needs)
     directions, offsets = _directions(evidence, needs) if table.repeatable else (None, None)
     plan = Plan.of(())
     if triangle:

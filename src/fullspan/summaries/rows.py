@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fullspan._typing import Array, Block
+from fullspan._typing import Array, Block, dots
 from fullspan.errors import UndefinedMeasureError
 from fullspan.summaries.base import Summary
 from fullspan.summaries.quantiles import ColumnSketch
@@ -19,9 +19,10 @@ __all__ = ["Distribution", "ROW_MEASURES", "RowProfile", "RowValue", "row_values
 #: What is measured of every row, in the order of the columns of :func:`row_values`.
 ROW_MEASURES = ("norm", "gini_index", "vector_entropy", "hoyer_sparsity")
 _N_WORST = 10
-_CHUNK_ELEMENTS = 1 << 15
-#: Up to this dim, rows are laid out as columns and sorted by a network: one call for each exchange, on all rows at once.
-_NARROW = 32
+_CHUNK_BYTES = {False: 1 << 18, True: 1 << 19}  # of short and of long rows: three such buffers lie in the cache
+_LONG = 96
+#: Up to this dim, rows are laid out as columns and sorted by a network: one call an exchange, on all rows at once.
+_NARROW = 12
 
 
 @dataclass(frozen=True)
@@ -151,13 +152,12 @@ def row_values(rows: Array, norms: Array) -> Array:
 
     Notes
     -----
-    All three are taken from ``z = (|x| - m) / m`` with m the mean of ``|x|``. Sorting z and adding its squares keeps
-    the digits that ``|x|`` itself loses when a row has a large common offset; dividing by m makes them free of the
-    scale. Rows for which float32 is not enough (offset above 1000 deviations, extreme scale) are taken in float64.
+    All three are taken from ``z = |x| - m`` with m the mean of ``|x|``. Sorting z and adding its squares keeps
+    the digits that ``|x|`` itself loses when a row has a large common offset; m then divides out. Rows for which float32 is not enough (offset above 1000 deviations, extreme scale) are taken in float64.
     """
     dim = rows.shape[1]
     values = np.empty((len(rows), 3))
-    step = max(1, _CHUNK_ELEMENTS * 4 // rows.itemsize // dim)
+    step = max(1, _CHUNK_BYTES[dim >= _LONG] // (rows.itemsize * dim))
     kernel = (_Narrow if dim <= _NARROW else _Kernel)(dim, step, rows.dtype)
     for start in range(0, len(rows), step):
         kernel(rows[start : start + step], values[start : start + step])
@@ -197,17 +197,17 @@ class _Kernel:
             mean /= dim
             inverse = (1.0 / mean)[:, None]
             np.subtract(q, mean[:, None], out=z)  # exact where |x| is near its mean
-            z *= inverse
             q *= inverse
             np.log(q, out=logs)
-            plain = np.vecdot(q, logs)
+            plain = dots(q, logs)
             holes = np.isnan(plain)
             if holes.any():  # zero entries: their share of the entropy is zero
-                plain[holes] = np.vecdot(q[holes], np.log(np.maximum(q[holes], 1e-30)))
-            squares = np.vecdot(z, z).astype(np.float64)
-            rest = (z @ self.ones).astype(np.float64)
+                plain[holes] = dots(q[holes], np.log(np.maximum(q[holes], 1e-30)))
+            inverse = 1.0 / mean.astype(np.float64)
+            squares = dots(z, z) * inverse**2
+            rest = (z @ self.ones) * inverse
             z.sort(axis=1)
-            ranked = z @ self.ranks
+            ranked = (z @ self.ranks) * inverse
             _combine(dim, ranked, plain, squares, rest, out)
 
 
@@ -231,7 +231,6 @@ class _Narrow:
             mean /= dim
             inverse = 1.0 / mean
             np.subtract(q, mean, out=z)
-            z *= inverse
             q *= inverse
             np.log(q, out=work)
             work *= q
@@ -241,9 +240,10 @@ class _Narrow:
                 some = q[:, holes]
                 plain[holes] = (some * np.log(np.maximum(some, 1e-30))).sum(axis=0)
             np.multiply(z, z, out=work)
-            squares = work.sum(axis=0).astype(np.float64)
-            rest = z.sum(axis=0).astype(np.float64)
-            ranked = self._ranked(z, n)
+            inverse = 1.0 / mean.astype(np.float64)
+            squares = work.sum(axis=0) * inverse**2
+            rest = z.sum(axis=0) * inverse
+            ranked = self._ranked(z, n) * inverse
         _combine(dim, ranked, plain, squares, rest, out)
 
     def _ranked(self, z: Array, n: int) -> Array:
