@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fullspan._typing import Array
 from fullspan.errors import InputError, UndefinedMeasureError
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 __all__ = [
     "descending",
@@ -76,7 +79,7 @@ def _refuse_non_finite(array: Array, call: str, what: str) -> None:
         )
 
 
-def table(E: Any, call: str, *, rows: int = 1) -> Array:
+def table(E: Any, call: str, *, rows: int = 1) -> Float[Array, "n dim"]:
     """`E` as a finite float64 array of shape ``(n, dim)`` with at least `rows` rows, divided by nothing."""
     array = to_numpy(E, call)
     if array.ndim != 2 or array.shape[1] == 0:
@@ -87,7 +90,7 @@ def table(E: Any, call: str, *, rows: int = 1) -> Array:
     return array.astype(np.float64, copy=False)
 
 
-def vector(values: Any, call: str, what: str) -> Array:
+def vector(values: Any, call: str, what: str) -> Float[Array, " n"]:
     """`values` as a finite float64 array of shape ``(n,)``."""
     array = to_numpy(values, call)
     if array.ndim != 1:
@@ -97,7 +100,7 @@ def vector(values: Any, call: str, what: str) -> Array:
     return array.astype(np.float64, copy=False)
 
 
-def descending(values: Any, call: str, what: str = "singular value") -> Array:
+def descending(values: Any, call: str, what: str = "singular value") -> Float[Array, " n"]:
     """A spectrum from the largest value to the smallest, divided by the largest (so that squares are safe).
 
     Negative values that rounding explains (down to -1e-8 of the largest) count as zero.
@@ -125,7 +128,7 @@ def pair(
     return x, y
 
 
-def unit_rows(E: Array, call: str) -> Array:
+def unit_rows(E: Float[Array, "n dim"], call: str) -> Float[Array, "m dim"]:
     """The non-zero rows of a float64 table, each divided by its norm (without under- or overflow)."""
     largest = np.abs(E).max(axis=1)
     kept = E[largest > 0] / largest[largest > 0, None]

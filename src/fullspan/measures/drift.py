@@ -8,7 +8,7 @@ permutation or binomial p.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from fullspan._typing import Array
 from fullspan.errors import InputError, UndefinedMeasureError
 from fullspan.measures import _check
 from fullspan.measures.neighbors import nearest_neighbors
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 __all__ = [
     "cka_from_moments",
@@ -29,7 +32,7 @@ __all__ = [
 ]
 
 
-def _centered(x: Array, call: str) -> Array:
+def _centered(x: Float[Array, "n dim"], call: str) -> Float[Array, "n dim"]:
     """The centered table at unit Frobenius norm; undefined for a constant one."""
     largest = np.abs(x).max()
     rest = x / largest if largest > 0 else x
@@ -137,7 +140,7 @@ def linear_cka(x: Any, y: Any, *, debiased: bool = False) -> float:
     return float(_hsic(x, y) / math.sqrt(own * other))
 
 
-def _hsic(x: Array, y: Array) -> float:
+def _hsic(x: Float[Array, "n dim_x"], y: Float[Array, "n dim_y"]) -> float:
     """Unbiased HSIC of two centered tables, up to the factor 1/(n(n - 3)), from their columns and row norms."""
     n = len(x)
     x_norms, y_norms = np.vecdot(x, x), np.vecdot(y, y)
@@ -231,7 +234,7 @@ def procrustes_distance(x: Any, y: Any) -> float:
     return procrustes_from_moments(x.T @ y, 1.0, 1.0)
 
 
-def principal_angles(x: Any, y: Any, k: int = 10, *, center: bool = True) -> Array:
+def principal_angles(x: Any, y: Any, k: int = 10, *, center: bool = True) -> Float[Array, " k"]:
     """Angles between the subspaces that the k strongest directions of two tables span.
 
     ``cos θ_j`` are the singular values of ``V_xᵀ V_y``, V the first k right singular vectors.
@@ -281,7 +284,7 @@ def principal_angles(x: Any, y: Any, k: int = 10, *, center: bool = True) -> Arr
     return np.where(cosines**2 < 0.5, np.arccos(cosines), np.arcsin(sines))
 
 
-def _basis(x: Array, k: int, center: bool) -> Array:
+def _basis(x: Float[Array, "n dim"], k: int, center: bool) -> Float[Array, "k dim"]:
     largest = np.abs(x).max()
     x = x / largest if largest > 0 else x
     x = x - x.mean(axis=0) if center else x
@@ -294,7 +297,7 @@ def _basis(x: Array, k: int, center: bool) -> Array:
     return axes[:k]
 
 
-def row_displacement(x: Any, y: Any) -> Array:
+def row_displacement(x: Any, y: Any) -> Float[Array, " n"]:
     """How far each row has moved, relative to the typical length of a row before.
 
     ``‖y_i - x_i‖ / √(mean_j ‖x_j‖²)``.
@@ -338,7 +341,7 @@ def row_displacement(x: Any, y: Any) -> Array:
     return np.sqrt(np.vecdot(away, away) / np.vecdot(x, x).mean())
 
 
-def row_cosine(x: Any, y: Any) -> Array:
+def row_cosine(x: Any, y: Any) -> Float[Array, " n"]:
     """Cosine between each row before and after.
 
     ``cos(x_i, y_i)``.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from fullspan._typing import Array
 from fullspan.errors import InputError, UndefinedMeasureError
 from fullspan.measures import _check
 from fullspan.measures.spectrum import participation_ratio
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 __all__ = [
     "iso_score",
@@ -23,7 +26,7 @@ __all__ = [
 _SIGNS = ("both", "one", "eigh")
 
 
-def log_partition(E: Any, directions: Any) -> Array:
+def log_partition(E: Any, directions: Any) -> Float[Array, " k"]:
     """Logarithm of the partition function of the table along given directions.
 
     ``ln Z(c) = ln Σ_i exp(c·e_i)``, by log-sum-exp.
@@ -278,7 +281,7 @@ def iso_score_star(eigenvalues: Any, n_rows: int, *, shrinkage: float | None = N
     return iso_score((1 - shrinkage) * values + shrinkage * values.mean())
 
 
-def _oracle_shrinkage(eigenvalues: Array, n: int) -> float:
+def _oracle_shrinkage(eigenvalues: Float[Array, " dim"], n: int) -> float:
     dim = len(eigenvalues)
     square = float(eigenvalues.sum()) ** 2
     squares = float(np.vecdot(eigenvalues, eigenvalues))

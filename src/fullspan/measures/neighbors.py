@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fullspan._typing import Array
 from fullspan.errors import InputError, UndefinedMeasureError
 from fullspan.measures import _check
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
 
 __all__ = [
     "SAMPLE_ROWS",
@@ -148,7 +151,7 @@ def nearest_neighbors(rows: Any, k: int = 10, metric: str = "cosine") -> Neighbo
     return Neighbors(indices, distances, metric, kept, mean * scale)
 
 
-def _search(points: Array, k: int) -> tuple[Array, Array, float]:
+def _search(points: Float[Array, "m dim"], k: int) -> tuple[Array, Array, float]:
     """Indices and Euclidean distances of the k nearest others, and the mean distance over all pairs."""
     m = len(points)
     centered = points - points.mean(axis=0)
@@ -176,7 +179,9 @@ def _search(points: Array, k: int) -> tuple[Array, Array, float]:
     return pick(indices, order, 1), pick(distances, order, 1), total / (m * (m - 1))
 
 
-def _choose(points: Array, gaps: Array, start: int, k: int, slack: float) -> Array:
+def _choose(
+    points: Float[Array, "m dim"], gaps: Float[Array, "block m"], start: int, k: int, slack: float
+) -> Int[Array, "block k"]:
     """The k nearest of each row of a block of squared distances; ties at the k-th are settled row by row."""
     nearest = np.argpartition(gaps, k - 1, axis=1)[:, :k]
     border = np.take_along_axis(gaps, nearest, 1).max(axis=1)
@@ -186,7 +191,9 @@ def _choose(points: Array, gaps: Array, start: int, k: int, slack: float) -> Arr
     return nearest
 
 
-def _settle(points: Array, gaps: Array, own: int, k: int, border: float, slack: float) -> Array:
+def _settle(
+    points: Float[Array, "m dim"], gaps: Float[Array, " m"], own: int, k: int, border: float, slack: float
+) -> Int[Array, " k"]:
     m = len(gaps)
     candidates = np.flatnonzero(gaps <= border + slack)
     turn = (candidates - own) % m

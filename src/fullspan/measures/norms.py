@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fullspan._typing import Array
 from fullspan.errors import InputError, UndefinedMeasureError
 from fullspan.measures import _check
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Num
 
 __all__ = [
     "correlation",
@@ -21,7 +24,7 @@ __all__ = [
 ]
 
 
-def _norms(E: Array) -> Array:
+def _norms(E: Float[Array, "n dim"]) -> Float[Array, " n"]:
     """Row norms, safe from under- and overflow of the squares."""
     largest = np.abs(E).max(axis=1)
     scale = np.where(largest > 0, largest, 1.0)
@@ -186,7 +189,7 @@ def norm_variation(E: Any) -> float:
     return float(norms.std(ddof=1) / norms.mean())
 
 
-def ranks(values: Array) -> Array:
+def ranks(values: Num[Array, " n"]) -> Float[Array, " n"]:
     """Ranks from 1, ties at their mean: ``scipy.stats.rankdata(values)``."""
     order = np.argsort(values, kind="stable")
     _, inverse, counts = np.unique(values[order], return_inverse=True, return_counts=True)
@@ -196,7 +199,7 @@ def ranks(values: Array) -> Array:
     return result
 
 
-def correlation(x: Array, y: Array, call: str, names: tuple[str, str]) -> float:
+def correlation(x: Num[Array, " n"], y: Num[Array, " n"], call: str, names: tuple[str, str]) -> float:
     """Pearson correlation in [-1, 1]; undefined where one side does not vary."""
     if len(x) < 2:
         raise UndefinedMeasureError(f"{call} needs at least two pairs of values; got {len(x)}.")

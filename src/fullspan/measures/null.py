@@ -11,13 +11,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from fullspan._typing import Array
 from fullspan.errors import UndefinedMeasureError
 from fullspan.measures import _neighbor_nulls as stored
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 __all__ = [
     "Null",
@@ -57,14 +60,14 @@ def _draws(dim: int) -> int:
     return 24 if dim <= 64 else 12 if dim <= 128 else 6 if dim <= 256 else 4 if dim <= 512 else 3
 
 
-def _triangle(random: np.random.Generator, tall: int, wide: int) -> Array:
+def _triangle(random: np.random.Generator, tall: int, wide: int) -> Float[Array, "wide wide"]:
     """R of the QR decomposition of a Gaussian table of shape ``(tall, wide)``, up to signs."""
     triangle = np.triu(random.standard_normal((wide, wide)), 1)
     np.fill_diagonal(triangle, np.sqrt(random.chisquare(tall - np.arange(wide))))
     return triangle
 
 
-def marchenko_pastur(tall: int, wide: int) -> Array:
+def marchenko_pastur(tall: int, wide: int) -> Float[Array, " wide"]:
     """``(wide,)`` squared singular values at the quantiles (i - 1/2)/wide of the limiting law, descending."""
     ratio = wide / tall
     angle = np.linspace(np.pi, 0, 8001)
@@ -77,7 +80,7 @@ def marchenko_pastur(tall: int, wide: int) -> Array:
 
 
 @lru_cache(maxsize=64)
-def gaussian_spectra(n_rows: int, dim: int) -> Array:
+def gaussian_spectra(n_rows: int, dim: int) -> Float[Array, "draws wide"]:
     """``(draws, min(n, dim))`` squared singular values of Gaussian tables with unit variance, descending.
 
     Parameters

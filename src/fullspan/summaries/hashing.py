@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import functools
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fullspan._typing import Array
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, UInt
 
 __all__ = ["mixed", "row_hashes"]
 
@@ -33,7 +37,7 @@ def _multipliers(n_words: int) -> Array:
     return mixed(np.arange(1, n_words + 1)) | np.uint64(1)
 
 
-def row_hashes(rows: Array) -> Array:
+def row_hashes(rows: Float[Array, "n dim"]) -> UInt[Array, " n"]:
     """One 64-bit hash for each row of ``(n, dim)`` float32 or float64; equal rows have equal hashes, -0.0 equals 0.0.
 
     Every 64-bit word is multiplied by an odd constant, its high half is folded onto the low half, and the words are

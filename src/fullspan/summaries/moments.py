@@ -10,13 +10,16 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fullspan._typing import Array, Block
 from fullspan.errors import InputError, UndefinedMeasureError
 from fullspan.summaries.base import Summary, frozen
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 __all__ = ["Moments", "WeightedMoments", "scratch"]
 
@@ -84,17 +87,17 @@ class Moments(Summary):
         return type(self)(self.dim, n_rows, weight, frozen(mean), frozen(scatter), self.weighted, peak)
 
     @cached_property
-    def covariance(self) -> Array:
+    def covariance(self) -> Float[Array, "dim dim"]:
         """``(dim, dim)`` covariance of the rows, with ``n - 1`` in the denominator (the weight, when weighted)."""
         return self.scatter / self._degrees
 
     @cached_property
-    def eigenvalues(self) -> Array:
+    def eigenvalues(self) -> Float[Array, " dim"]:
         """``(dim,)`` eigenvalues of the covariance, largest first, none below zero."""
         return self.centered_singular_values_full**2 / self._degrees
 
     @cached_property
-    def centered_singular_values(self) -> Array:
+    def centered_singular_values(self) -> Float[Array, " k"]:
         """Singular values of the table minus its mean, largest first; ``min(n_rows, dim)`` of them."""
         return self.centered_singular_values_full[: min(self.n_rows, self.dim)]
 
@@ -105,7 +108,7 @@ class Moments(Summary):
         return np.sqrt(np.maximum(values, 0.0))
 
     @cached_property
-    def singular_values(self) -> Array:
+    def singular_values(self) -> Float[Array, " k"]:
         """Singular values of the table as it is, not centered, largest first; ``min(n_rows, dim)`` of them.
 
         They are those of a root of the scatter with one row more for the mean: the mean never meets the small
@@ -119,7 +122,7 @@ class Moments(Summary):
         return np.linalg.svd(root, compute_uv=False)[: min(self.n_rows, self.dim)]
 
     @cached_property
-    def gram(self) -> Array:
+    def gram(self) -> Float[Array, "dim dim"]:
         """``(dim, dim)`` uncentered Gram matrix EᵀE."""
         return self.scatter + np.multiply.outer(self.weight * self.mean, self.mean)
 
@@ -148,7 +151,7 @@ class Moments(Summary):
             )
 
 
-def _root(scatter: Array) -> Array:
+def _root(scatter: Float[Array, "dim dim"]) -> Float[Array, "dim dim"]:
     """A matrix ``L`` of shape ``(dim, dim)`` with ``LᵀL`` equal to `scatter`."""
     try:
         return np.linalg.cholesky(scatter).T

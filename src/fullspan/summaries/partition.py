@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from fullspan._typing import Array, Block
 from fullspan.errors import InputError, UndefinedMeasureError
 from fullspan.summaries.base import Summary, frozen
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 __all__ = ["Partition"]
 
@@ -28,7 +31,7 @@ class Partition(Summary):
         Row length and number of rows.
     directions
         ``(dim, k)`` float64, one direction a column; taken as they are, not scaled.
-    log_z_plus, log_z_minus
+    log_z_positive, log_z_negative
         ``(k,)`` logarithm of ``Σ exp(c·e)`` and of ``Σ exp(-c·e)`` over all rows e; -inf when there are no rows.
     projection_sums
         ``(k,)`` sum of the projections ``c·e``: what the first-order estimate ``Z ≈ n + Σ c·e`` is made of.
@@ -47,8 +50,8 @@ class Partition(Summary):
     dim: int
     n_rows: int
     directions: Array = field(repr=False)
-    log_z_plus: Array = field(repr=False)
-    log_z_minus: Array = field(repr=False)
+    log_z_positive: Array = field(repr=False)
+    log_z_negative: Array = field(repr=False)
     projection_sums: Array = field(repr=False)
 
     @classmethod
@@ -63,8 +66,8 @@ class Partition(Summary):
             self.dim,
             self.n_rows + other.n_rows,
             self.directions,
-            frozen(np.logaddexp(self.log_z_plus, other.log_z_plus)),
-            frozen(np.logaddexp(self.log_z_minus, other.log_z_minus)),
+            frozen(np.logaddexp(self.log_z_positive, other.log_z_positive)),
+            frozen(np.logaddexp(self.log_z_negative, other.log_z_negative)),
             frozen(self.projection_sums + other.projection_sums),
         )
 
@@ -72,7 +75,7 @@ class Partition(Summary):
         """Logarithm of min Z over max Z, over the directions and, if asked, their opposites; at most 0."""
         if not self.n_rows:
             raise UndefinedMeasureError("A ratio of partition functions needs at least one row; got none.")
-        known = np.concatenate([self.log_z_plus, self.log_z_minus]) if both_signs else self.log_z_plus
+        known = np.concatenate([self.log_z_positive, self.log_z_negative]) if both_signs else self.log_z_positive
         return float(known.min() - known.max())
 
     @property
@@ -144,7 +147,7 @@ class _Builder:
         )
 
 
-def _log_sum(exponents: Array) -> Array:
+def _log_sum(exponents: Float[Array, "n k"]) -> Float[Array, " k"]:
     """``log Σ exp`` down each column."""
     largest = exponents.max(axis=0)
     return np.log(np.exp(exponents - largest).sum(axis=0)) + largest

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from fullspan import _extras
 from fullspan._typing import Array, Block
 from fullspan.errors import InputError, UndefinedMeasureError
 from fullspan.summaries.base import Summary, frozen
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 __all__ = ["Triangle"]
 
@@ -89,24 +92,24 @@ class Triangle(Summary):
         )
 
     @cached_property
-    def mean(self) -> Array:
+    def mean(self) -> Float[Array, " dim"]:
         """``(dim,)`` weighted mean of the rows."""
         if not self.weight:
             return np.zeros(self.dim)
         return self.pilot + self.factor[0, 1:] / self.factor[0, 0]
 
     @cached_property
-    def singular_values(self) -> Array:
+    def singular_values(self) -> Float[Array, " k"]:
         """Singular values of the table as it is, not centered, largest first; ``min(n_rows, dim)`` of them."""
         return self._spectrum(self._factor_at(np.zeros(self.dim))[:, 1:])
 
     @cached_property
-    def centered_singular_values(self) -> Array:
+    def centered_singular_values(self) -> Float[Array, " k"]:
         """Singular values of the table minus its mean, largest first; ``min(n_rows, dim)`` of them."""
         return self._spectrum(self.factor[1:, 1:])
 
     @cached_property
-    def eigenvalues(self) -> Array:
+    def eigenvalues(self) -> Float[Array, " dim"]:
         """``(dim,)`` eigenvalues of the covariance, largest first; denominator as in Moments."""
         degrees = self.weight if self.weighted else self.weight - 1.0
         if degrees <= 0.0:
@@ -195,7 +198,7 @@ class _Builder:
         )
 
 
-def _pilot(rows: Array) -> Array:
+def _pilot(rows: Float[Array, "n dim"]) -> Float[Array, " dim"]:
     """An approximate mean when the offset of some column is large beside its spread, else zeros."""
     head = np.asarray(rows[:1024], dtype=np.float64)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
@@ -205,7 +208,7 @@ def _pilot(rows: Array) -> Array:
     return mean
 
 
-def _factor(stacked: Array, use_torch: bool | None) -> Array:
+def _factor(stacked: Float[Array, "n width"], use_torch: bool | None) -> Float[Array, "k width"]:
     """R of the rows, with the diagonal not negative, so that equal tables have equal factors."""
     torch = sys.modules.get("torch") if use_torch is None else None
     if use_torch:
