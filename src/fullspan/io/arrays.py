@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from fullspan._backend import (
-    ModelTable,
     embedding_tables,
     is_torch_module,
     is_torch_tensor,
@@ -199,8 +198,8 @@ def _dtype(part: Any) -> str:
 
 def _as_block(part: Any, number: int, start: int) -> Block:
     if isinstance(part, Block):
-        beside = [getattr(part, what) for what in KINDS]
-        return Block(float_rows(part.rows), start, *beside, part.positions)
+        beside = {what: getattr(part, what) for what in KINDS}
+        return Block(float_rows(part.rows), start, positions=part.positions, **beside)
     if is_torch_tensor(part):
         _check_tensor(part, "table")
         part = tensor_to_numpy(part)

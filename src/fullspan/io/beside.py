@@ -68,8 +68,8 @@ def is_path(value: Any) -> bool:
 
 
 def given_values(value: Any, what: str) -> Array | None:
-    """The array that an option names: a file of one value a row, or an array; None stays None."""
-    if value is None:
+    """The array that an option names: a file of one value a row, or an array; None where it is None or False."""
+    if value is None or value is False:
         return None
     values = _from_file(value, what) if is_path(value) else _as_array(value, what)
     if values.ndim != 1:

@@ -108,7 +108,8 @@ def open_tables(
         Column of the vectors; or a glob (``"emb_*"``), ``/regex/`` or prefix over one column a dimension.
     ids, labels, frequencies
         What lies beside the rows: a column's name, a path to a file with one value a row (npy, csv, txt), or an
-        array of shape ``(n_rows,)``. Frequencies are counts or probabilities, finite and not negative.
+        array of shape ``(n_rows,)``; False leaves out what the file itself has. Frequencies are counts or
+        probabilities, finite and not negative.
     dtype
         Stored type where the format leaves it open: ``"float32x128"`` with the dim for a raw file; ``"float32"`` or
         ``"float64"`` for text; the meaning of integer codes in a checkpoint.

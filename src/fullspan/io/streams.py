@@ -7,14 +7,15 @@ import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from fullspan._extras import require
 from fullspan.errors import FormatError, InputError, MissingFileError
-from fullspan.io._bounds import one_line, reading
+from fullspan.io._bounds import MAX_LINE, one_line, reading
 
-__all__ = ["COMPRESSED_SUFFIXES", "compression", "head", "is_url", "local_path", "open_bytes", "stem"]
+__all__ = ["COMPRESSED_SUFFIXES", "compression", "head", "is_url", "line_chunks", "local_path", "open_bytes", "stem"]
 
 _MAGIC = {b"\x1f\x8b\x08": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 COMPRESSED_SUFFIXES = (".gz", ".zst")
@@ -138,6 +139,20 @@ def _at_most(stream: BinaryIO, n_bytes: int) -> bytes:
     if not found:
         raise FormatError("A compressed table needs bytes; got an empty stream.")
     return found
+
+
+def line_chunks(stream: BinaryIO, name: str, chunk_bytes: int = 2**22) -> Iterator[list[bytes]]:
+    """Whole lines without their ends, many at a time; a line of more than 25 MiB is refused, blank ones are kept."""
+    rest = b""
+    while chunk := stream.read(chunk_bytes):
+        lines = (rest + chunk).split(b"\n")
+        rest = lines.pop()
+        if len(rest) > MAX_LINE:
+            raise FormatError(f"{name!r} needs lines of at most {MAX_LINE} bytes; got a longer one. Is it text?")
+        if lines:
+            yield lines
+    if rest:
+        yield [rest]
 
 
 def stem(path: Path) -> str:
