@@ -102,7 +102,12 @@ def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("fullspan.report", "templates"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"clean": words.clean, "number": words.number, "evidence": words.evidence_line, "link": words.link_of}
+    environment.filters |= {
+        "clean": words.clean,
+        "number": words.number,
+        "evidence": words.evidence_line,
+        "link": words.link_of,
+    }
     environment.globals |= {"marks": _MARKS, "said": _SAID, "label": _label}
     return environment
 
@@ -149,8 +154,8 @@ def _row(reading: Reading, grade: str | None) -> dict[str, Any]:
         "error": words.error_of(reading),
         "null": words.null_of(reading),
         "grade": grade,
-        "why": reading.why if reading.value is None else None,
-        "defined": reading.value is not None,
+        "why": reading.why,
+        "defined": bool(_sortable(reading.value)),
         "track": _track(reading, grade),
         "sort": _sortable(reading.value),
         "sort_error": _sortable(reading.standard_error),
