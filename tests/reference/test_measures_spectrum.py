@@ -93,9 +93,7 @@ def test_against_numpy_and_scipy(E, sigma, eigenvalues):
     same = pytest.approx
     assert spectrum.spectral_entropy(eigenvalues) == same(scipy.stats.entropy(eigenvalues), rel=1e-12)
     assert spectrum.effective_rank(sigma) == same(math.exp(scipy.stats.entropy(sigma)), rel=1e-12)
-    assert abundance.information_abundance(sigma) == same(
-        np.linalg.norm(E, "nuc") / np.linalg.norm(E, 2), rel=1e-12
-    )
+    assert abundance.information_abundance(sigma) == same(np.linalg.norm(E, "nuc") / np.linalg.norm(E, 2), rel=1e-12)
     assert spectrum.stable_rank(sigma) == same(np.linalg.norm(E) ** 2 / np.linalg.norm(E, 2) ** 2, rel=1e-12)
     assert conditioning.condition_number(sigma) == same(np.linalg.cond(E), rel=1e-10)
     assert conditioning.inverse_condition_number(sigma) == same(1 / np.linalg.cond(E), rel=1e-10)
@@ -158,7 +156,7 @@ def test_clear_errors(function):
         function([1.0, 1.0, np.nan])
     with pytest.raises(InputError, match=r"as a 1-D array; got shape \(3, 3\)\. For a whole table call fs\.measure"):
         function(np.eye(3))
-    with pytest.raises(InputError, match="not negative; got -0.5"):
+    with pytest.raises(InputError, match=r"not negative; got -0.5"):
         function([1.0, -0.5] + [1.0] * 10)
 
 
@@ -185,7 +183,9 @@ def test_numerical_rank_and_resolution():
     assert conditioning.numerical_rank(half, dtype="float16", n_rows=500) == 6
     assert conditioning.numerical_rank(half) == 20
     default = 500 * np.finfo(float).eps
-    assert conditioning.numerical_rank(np.linalg.svd(E, compute_uv=False), tolerance=default) == np.linalg.matrix_rank(E)
+    assert conditioning.numerical_rank(np.linalg.svd(E, compute_uv=False), tolerance=default) == np.linalg.matrix_rank(
+        E
+    )
     with pytest.raises(InputError, match=r"tolerance in \[0, 1\)"):
         conditioning.numerical_rank([1.0], tolerance=2)
     names = ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"]
