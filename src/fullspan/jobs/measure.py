@@ -37,6 +37,7 @@ _MEANS_OF_ROWS = {
     "mean_norm": "norm",
 }
 _FROM_SAMPLE = {"sample", "neighbors"}
+_FROM_FREQUENCIES = {"frequency", "weighted_singular_values"}
 
 
 def measure(
@@ -144,17 +145,15 @@ def measure_table(table: Any, names: list[str], settings: Settings, *, hygiene: 
     entries = [catalog.get(name) for name in names]
     if not settings.neighbors:
         entries = [entry for entry in entries if not _FROM_SAMPLE & set(entry.needs)]
-    known = getattr(table, "has_frequencies", None)
-    if not explicit and known is False:
-        entries = [e for e in entries if not {"frequency", "weighted_singular_values"} & set(e.needs)]
+    table, first = passes.peeked(table)
+    if first.frequencies is None:
+        entries = [e for e in entries if explicit or not _FROM_FREQUENCIES & set(e.needs)]
     needs = Needs.of((need for entry in entries for need in entry.needs), hygiene)
     made, stripes = passes.first_pass(table, needs, settings)
     evidence = passes.evidence_of(table, made, needs, settings)
     evidence, grouped, offsets, more = passes.second_pass(table, evidence, needs, stripes, settings)
     left_out = passes.jackknife(evidence, made, grouped, offsets, needs)
     readings = {entry.name: _reading(entry, evidence, left_out, table.name) for entry in entries}
-    if not explicit:
-        readings = {name: reading for name, reading in readings.items() if not _for_lack_of_frequencies(name, reading)}
     groups = _group_readings(made, evidence, entries, table.name) if Grouped in made else {}
     extremes = made.get(Extremes)
     n_rows = extremes.n_rows if extremes is not None else evidence.n_rows
@@ -270,10 +269,6 @@ def _detail(entry: Any, evidence: Evidence) -> dict[str, Any]:
     if _FROM_SAMPLE & set(entry.needs):
         return {"sample_rows": len(evidence.sample)}
     return {}
-
-
-def _for_lack_of_frequencies(name: str, reading: Reading) -> bool:
-    return reading.value is None and bool({"frequency", "weighted_singular_values"} & set(catalog.get(name).needs))
 
 
 def _group_readings(made: Any, whole: Evidence, entries: list[Any], table: str) -> dict[str, dict[str, Reading]]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from fullspan._typing import Array
-from fullspan.errors import InputError
+from fullspan._typing import Array, Block
+from fullspan.errors import InputError, NothingEvaluatedError
 from fullspan.measures.evidence import FIRST_PASS, SECOND_PASS, Evidence, LogZ
 from fullspan.summaries.base import Plan, Summaries
 from fullspan.summaries.duplicates import Duplicates
@@ -26,7 +27,7 @@ from fullspan.summaries.rows import RowProfile
 from fullspan.summaries.triangle import Triangle
 from fullspan.summaries.units import UnitMoments
 
-__all__ = ["Needs", "Settings", "evidence_of", "first_pass", "jackknife", "second_pass"]
+__all__ = ["Needs", "Settings", "evidence_of", "first_pass", "jackknife", "peeked", "second_pass"]
 
 #: Memory that the group summaries of the jackknife may take.
 _JACKKNIFE_BYTES = 512 << 20
@@ -71,6 +72,29 @@ class Needs:
         second = frozenset(attributes & SECOND_PASS.keys())
         kinds = {FIRST_PASS[each] for each in attributes - second} | {SECOND_PASS[each] for each in second}
         return cls(frozenset(attributes), frozenset(kinds), second, hygiene)
+
+
+class _Peeked:
+    """A stream whose first block has been looked at: it comes again first."""
+
+    def __init__(self, table: Any, first: Block, rest: Iterator[Block]) -> None:
+        self.name, self.dim, self.n_rows, self.dtype = table.name, first.dim, table.n_rows, table.dtype
+        self.source, self.repeatable = getattr(table, "source", ""), False
+        self._blocks = itertools.chain([first], rest)
+
+    def blocks(self, block_rows: int | None = None) -> Iterator[Block]:
+        return self._blocks
+
+
+def peeked(table: Any) -> tuple[Any, Block]:
+    """The table and its first block: what lies beside the rows is known once one has been read."""
+    blocks = table.blocks(1) if table.repeatable else table.blocks()
+    first = next(blocks, None)
+    if first is None:
+        raise NothingEvaluatedError(f"A table needs at least one row; got none in {table.name}. Is the file empty?")
+    if table.repeatable:
+        return table, first
+    return _Peeked(table, first, blocks), first
 
 
 def stripes_for(dim: int, n_rows: int | None, settings: Settings) -> int:
