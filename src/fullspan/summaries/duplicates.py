@@ -13,7 +13,7 @@ from fullspan.errors import InputError
 from fullspan.summaries.base import Summary, frozen
 from fullspan.summaries.hashing import row_hashes
 
-__all__ = ["DuplicateGroup", "Duplicates"]
+__all__ = ["Duplicates"]
 
 _MEMORY = 64 << 20
 #: A hash, a position, and the number of rows that the pair stands for.
@@ -22,25 +22,6 @@ _ENTRY_BYTES = _ENTRY.itemsize
 #: Positions kept of one group of equal rows when memory runs short.
 _POSITIONS = 20
 _ALL = 1 << 64
-
-
-@dataclass(frozen=True)
-class DuplicateGroup:
-    """Rows that are equal to each other.
-
-    Parameters
-    ----------
-    count
-        Number of rows in the group, two or more.
-    positions
-        Where the earliest of them stand in the table, in order.
-    ids
-        Their ids, or None where the table names none or memory did not allow to keep them.
-    """
-
-    count: int
-    positions: tuple[int, ...]
-    ids: tuple[Any, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,8 +91,12 @@ class Duplicates(Summary):
             return 0.0
         return float(np.sqrt((1.0 - self.threshold / _ALL) / max(self._kept_distinct, 1)))
 
-    def groups(self, limit: int = 10) -> list[DuplicateGroup]:
-        """The largest groups of equal rows, the earliest first among equals; only those kept, unless `exact`."""
+    def groups(self, limit: int = 10) -> list[dict[str, Any]]:
+        """The largest groups of equal rows, the earliest first among equals; only those kept, unless `exact`.
+
+        Each is ``{"size": int, "rows": [{"position": int, "id": ...}, ...]}`` with the 20 earliest rows of the group;
+        an id is None where the table names none, or where memory did not allow to keep them.
+        """
         if limit < 1:
             raise InputError(f"groups needs a limit of at least 1; got {limit}.")
         starts, ends, totals = self._runs
@@ -151,12 +136,11 @@ class Duplicates(Summary):
         ends = np.append(starts[1:], len(copies))
         return starts, ends, np.add.reduceat(copies["rows"], starts)
 
-    def _group(self, start: int, end: int, count: int) -> DuplicateGroup:
-        end = min(end, start + _POSITIONS)
-        positions = tuple(self._copies["position"][start:end].tolist())
-        if self.ids is None:
-            return DuplicateGroup(count, positions)
-        return DuplicateGroup(count, positions, tuple(self.ids[self._order[start:end]].tolist()))
+    def _group(self, start: int, end: int, count: int) -> dict[str, Any]:
+        some = self._order[start : min(end, start + _POSITIONS)]
+        positions = self.entries["position"][some].tolist()
+        names = [None] * len(some) if self.ids is None else self.ids[some].tolist()
+        return {"size": count, "rows": [{"position": p, "id": n} for p, n in zip(positions, names, strict=True)]}
 
 
 class _Builder:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -18,6 +18,7 @@ __all__ = ["ROW_FAULTS", "Extremes", "LargestEntry", "RowHits", "largest_finite"
 #: What is looked for in rows. A row may have several faults, but a zero row is not also constant.
 ROW_FAULTS = ("nan", "infinite", "zero", "constant", "denormal", "saturated")
 
+_RECORD_NAMES = {fault: f"{'inf' if fault == 'infinite' else fault}_rows" for fault in ROW_FAULTS}
 _N_FIRST = 20
 _CHUNK_BYTES = 1 << 20
 _WIDTH = 4096
@@ -173,6 +174,25 @@ class Extremes(Summary):
         for dimension, number in enumerate(self.column_classes.tolist()):
             groups.setdefault(number, []).append(dimension)
         return tuple(tuple(group) for group in groups.values() if len(group) > 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Counts and names as plain values, as :class:`~fullspan.TableRecord` describes its `hygiene`."""
+        found: dict[str, Any] = {}
+        for fault, name in _RECORD_NAMES.items():
+            hits = self.rows[fault]
+            rows = [{"position": position, "id": identity} for position, identity in hits.first]
+            found[name] = {"count": hits.count, "entries": hits.entries, "rows": rows}
+        columns = {
+            "constant_columns": self.constant_columns,
+            "zero_columns": self.zero_columns,
+            "non_finite_columns": np.flatnonzero(self.nan_counts + self.infinite_counts),
+        }
+        found |= {name: {"count": len(which), "columns": which.tolist()} for name, which in columns.items()}
+        groups = [list(group) for group in self.duplicate_columns]
+        found["duplicate_columns"] = {"count": sum(len(group) - 1 for group in groups), "groups": groups}
+        if self.largest is not None:
+            found["largest_entry"] = asdict(self.largest)
+        return found
 
     def _columns(self, chosen: Array, at_least: int = 2) -> Array:
         clean = (self.nan_counts == 0) & (self.infinite_counts == 0)
