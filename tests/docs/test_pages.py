@@ -15,6 +15,7 @@ import fullspan
 from fullspan.cli.main import PLACES, app
 from fullspan.diagnose.rules import RULES
 from fullspan.io.formats import FORMATS
+from fullspan.jobs.formats import FORMATS as REPORTS
 from fullspan.measures.catalog import CATALOG
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -92,6 +93,11 @@ def test_the_package_asks_only_for_extras_that_exist():
 @pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.name)
 def test_every_format_is_in_the_docs(hooks, form):
     assert f"| {form.name} |" in hooks.on_page_markdown("<!-- generated: formats -->")
+
+
+@pytest.mark.parametrize("form", REPORTS)
+def test_every_form_of_a_report_is_in_the_docs(form):
+    assert f"| `{form}` |" in (ROOT / "docs/reports.md").read_text(encoding="utf-8")
 
 
 def test_every_public_name_is_in_the_reference(generated):
