@@ -49,6 +49,10 @@ class Part(io.RawIOBase):
         self._at += count
         return count
 
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
 
 def limit_memory() -> None:
     """Take at most 2 GiB, where the system has such a limit."""
@@ -68,7 +72,7 @@ def describe(path: str, start: int, length: int) -> list[dict[str, Any]]:
     import h5py
 
     h5: Any = h5py
-    with h5.File(Part(path, start, length), "r") as file:
+    with Part(path, start, length) as part, h5.File(part, "r") as file:
         found: list[dict[str, Any]] = []
         seen: set[Any] = set()
         stack: list[tuple[str, Any, int]] = [("", file, 0)]

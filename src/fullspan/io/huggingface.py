@@ -10,13 +10,15 @@ import numpy as np
 
 from fullspan._typing import Table
 from fullspan.errors import FormatError, MissingFileError
-from fullspan.io import safetensors_, torch_
+from fullspan.io import huggingface_dataset, safetensors_, torch_
 from fullspan.io._bounds import reading
 from fullspan.io.base import OpenOptions, TableInfo
+from fullspan.io.beside import attach
 from fullspan.io.checkpoint import Checkpoint, StoredTensor, quote
+from fullspan.io.huggingface_dataset import is_dataset_folder
 from fullspan.io.safetensors_ import read_json
 
-__all__ = ["is_model_folder", "list_tables", "open_checkpoint", "open_tables", "read_tokens"]
+__all__ = ["is_dataset_folder", "is_model_folder", "list_tables", "open_checkpoint", "open_tables", "read_tokens"]
 
 MAX_TOKENIZER_BYTES = 2**28
 MAX_VOCAB_BYTES = 2**27
@@ -32,12 +34,16 @@ _WEIGHTS = (
 
 
 def open_tables(path: Path, names: Sequence[str] | None, options: OpenOptions) -> list[Table]:
-    """Open tables of a model folder; those with a row a token carry the tokens as ids."""
-    return open_checkpoint(path).tables(names, options)
+    """Open tables of a model folder, those with a row a token with the tokens as ids; or of a data set folder."""
+    if is_dataset_folder(path):
+        return huggingface_dataset.open_tables(path, names, options)
+    return [attach(table, options) for table in open_checkpoint(path).tables(names, options)]
 
 
 def list_tables(path: Path) -> list[TableInfo]:
-    """Every 2-D floating or quantized tensor of a model folder."""
+    """Every 2-D floating or quantized tensor of a model folder, or the columns of vectors of a data set folder."""
+    if is_dataset_folder(path):
+        return huggingface_dataset.list_tables(path)
     return open_checkpoint(path).infos()
 
 
