@@ -151,11 +151,12 @@ def measure_table(table: Any, names: list[str], settings: Settings, *, hygiene: 
     needs = Needs.of((need for entry in entries for need in entry.needs), hygiene)
     made, stripes = passes.first_pass(table, needs, settings)
     evidence = passes.evidence_of(table, made, needs, settings)
-    evidence, grouped, offsets, more = passes.second_pass(table, evidence, needs, stripes, settings)
+    extremes = made.get(Extremes)
+    excluded = None if extremes is None else extremes.n_rows - evidence.n_rows
+    evidence, grouped, offsets, more = passes.second_pass(table, evidence, needs, stripes, settings, excluded)
     left_out = passes.jackknife(evidence, made, grouped, offsets, needs)
     readings = {entry.name: _reading(entry, evidence, left_out, table.name) for entry in entries}
     groups = _group_readings(made, evidence, entries, table.name) if Grouped in made else {}
-    extremes = made.get(Extremes)
     n_rows = extremes.n_rows if extremes is not None else evidence.n_rows
     return TableRecord(
         table=table.name,
@@ -163,14 +164,14 @@ def measure_table(table: Any, names: list[str], settings: Settings, *, hygiene: 
         dtype=table.dtype,
         n_rows=n_rows,
         dim=table.dim,
-        n_excluded=n_rows - evidence.n_rows,
+        n_excluded=excluded or 0,
         passes=1 + more,
         sample_rows=0 if evidence.sample_rows is None else len(evidence.sample_rows),
         error_groups=len(left_out),
         readings=readings,
         groups=groups,
         hygiene=hygiene_of(made),
-        profile=profile_of(made, evidence) if hygiene else {},
+        profile=profile_of(made, evidence, settings.neighbors) if hygiene else {},
         notes=notes_of(made, evidence, table),
     )
 

@@ -21,7 +21,6 @@ from fullspan.summaries.frequency import FrequencyProfile
 from fullspan.summaries.groups import Grouped, Stripes
 from fullspan.summaries.moments import Moments, WeightedMoments
 from fullspan.summaries.partition import Partition
-from fullspan.summaries.quantiles import Quantiles
 from fullspan.summaries.reservoir import Reservoir
 from fullspan.summaries.rows import RowProfile
 from fullspan.summaries.triangle import Triangle
@@ -125,12 +124,12 @@ def first_pass(table: Any, needs: Needs, settings: Settings) -> tuple[Summaries,
         plan = plan | WeightedMoments
     if "frequency" in needs.kinds:
         plan = plan | FrequencyProfile
-    if "sample" in needs.kinds:
+    if "sample" in needs.kinds or needs.hygiene:
         plan = plan | Reservoir.with_options(size=settings.sample, seed=settings.seed)
     if "spectrum" in needs.kinds and not table.repeatable and table.dtype == "float64":
         plan = plan | Triangle
     if needs.hygiene:
-        plan = plan | Extremes.with_options(stored_dtype=table.dtype) | Duplicates | Quantiles
+        plan = plan | Extremes.with_options(stored_dtype=table.dtype) | Duplicates
     if settings.by is not None:
         grouped = [*doubled, *([RowProfile] if "rows" in needs.kinds else [])]
         plan = plan | Grouped.with_options(plan=Plan.of(grouped), by=settings.by)
@@ -138,10 +137,10 @@ def first_pass(table: Any, needs: Needs, settings: Settings) -> tuple[Summaries,
     return made, stripes
 
 
-def _fold(table: Any, plan: Plan, settings: Settings, phase: str) -> Summaries:
+def _fold(table: Any, plan: Plan, settings: Settings, phase: str, clean: bool = False) -> Summaries:
     told = settings.progress
     progress = None if told is None else (lambda done: told(phase, done))
-    return fold(table, plan, block_rows=settings.block_rows, progress=progress)
+    return fold(table, plan, block_rows=settings.block_rows, clean=clean, progress=progress)
 
 
 def evidence_of(table: Any, made: Summaries, needs: Needs, settings: Settings) -> Evidence:
@@ -160,7 +159,7 @@ def evidence_of(table: Any, made: Summaries, needs: Needs, settings: Settings) -
         unit_moments=total.get(UnitMoments),
         row_profile=made.get(RowProfile),
         frequency_profile=made.get(FrequencyProfile),
-        sample_rows=sample if settings.neighbors or "sample" in needs.kinds else None,
+        sample_rows=sample,
     )
 
 
@@ -180,7 +179,7 @@ def needs_triangle(evidence: Evidence, needs: Needs) -> bool:
 
 
 def second_pass(
-    table: Any, evidence: Evidence, needs: Needs, stripes: int, settings: Settings
+    table: Any, evidence: Evidence, needs: Needs, stripes: int, settings: Settings, excluded: int | None = None
 ) -> tuple[Evidence, Grouped | None, Array | None, int]:
     """Read the rows again for what needs eigenvectors, or a spectrum without squares.
 
@@ -197,7 +196,7 @@ def second_pass(
         )
     if not plan.recipes:
         return evidence, None, None, 0
-    made = _fold(table, plan, settings, "second pass")
+    made = _fold(table, plan, settings, "second pass", clean=excluded == 0)
     if triangle:
         evidence = evidence.but(spectrum=made[Triangle])
     grouped = made[Stripes] if directions is not None else None

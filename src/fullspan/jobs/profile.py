@@ -14,7 +14,6 @@ from fullspan.summaries.base import Summaries
 from fullspan.summaries.duplicates import Duplicates
 from fullspan.summaries.extremes import Extremes
 from fullspan.summaries.frequency import FrequencyProfile
-from fullspan.summaries.quantiles import Quantiles
 from fullspan.summaries.rows import ROW_MEASURES, Distribution
 from fullspan.summaries.triangle import Triangle
 
@@ -26,20 +25,20 @@ _MOST_PAIRS = 500_000
 _EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float8_e4m3fn": 2.0**-3, "float8_e5m2": 2.0**-2, "float64": 2.0**-52}
 
 
-def profile_of(made: Summaries, evidence: Evidence) -> dict[str, Any]:
+def profile_of(made: Summaries, evidence: Evidence, neighbors: bool = True) -> dict[str, Any]:
     """What figures are drawn from: see :class:`~fullspan.TableRecord`."""
     profile: dict[str, Any] = {}
     if evidence.spectrum is not None:
         profile |= _spectra(evidence)
-    if evidence.row_profile is not None and made.get(Quantiles) is not None:
+    if evidence.row_profile is not None:
         profile |= {name: each for name in ROW_MEASURES if (each := _spread(evidence.row_profile, name)) is not None}
     if evidence.unit_moments is not None:
         profile |= _shares(evidence)
-    if made.get(Quantiles) is not None:
-        low, middle, high = made[Quantiles].quantile((0.05, 0.5, 0.95))
+    if evidence.sample_rows is not None:
+        low, middle, high = np.quantile(evidence.sample.astype(np.float64), (0.05, 0.5, 0.95), axis=0)
         profile["dimension_quantiles"] = {"q05": low.tolist(), "median": middle.tolist(), "q95": high.tolist()}
     if evidence.sample_rows is not None:
-        profile |= _sampled(evidence)
+        profile |= _sampled(evidence, neighbors)
     if made.get(FrequencyProfile) is not None:
         profile["frequency"] = _frequency(made[FrequencyProfile])
     return profile
@@ -89,7 +88,7 @@ def _shares(evidence: Evidence) -> dict[str, Any]:
     return {"dimension_shares": [{"dimension": int(d), "share": float(shares[d])} for d in order]}
 
 
-def _sampled(evidence: Evidence) -> dict[str, Any]:
+def _sampled(evidence: Evidence, neighbors: bool) -> dict[str, Any]:
     found: dict[str, Any] = {}
     sample = evidence.sample
     norms = np.linalg.norm(sample.astype(np.float64), axis=1)
@@ -100,14 +99,16 @@ def _sampled(evidence: Evidence) -> dict[str, Any]:
         cosines = (units @ units.T)[np.triu_indices(some, 1)]
         counts, edges = np.histogram(np.clip(cosines, -1.0, 1.0), bins=80, range=_window(cosines))
         found["cosine"] = {"edges": edges.tolist(), "counts": counts.tolist(), "n_pairs": len(cosines)}
+    if not neighbors:
+        return found
     try:
-        neighbors = evidence.neighbors
+        near = evidence.neighbors
     except UndefinedMeasureError:
         return found
-    occurrences = np.bincount(neighbors.indices.ravel(), minlength=neighbors.n_rows)
+    occurrences = np.bincount(near.indices.ravel(), minlength=near.n_rows)
     found["neighbors"] = {
-        "k": neighbors.k,
-        "sample_rows": neighbors.n_rows,
+        "k": near.k,
+        "sample_rows": near.n_rows,
         "occurrences": np.bincount(np.minimum(occurrences, 100)).tolist(),
     }
     return found
@@ -154,7 +155,8 @@ def notes_of(made: Summaries, evidence: Evidence, table: Any) -> tuple[str, ...]
         )
     if evidence.sample_rows is not None:
         notes.append(
-            f"Neighbors and the cosine histogram were taken on a seeded sample of {len(evidence.sample_rows):,} rows."
+            "Neighbors, the cosine histogram and the quantiles of dimensions were taken on a seeded sample of "
+            f"{len(evidence.sample_rows):,} rows."
         )
     if isinstance(evidence.spectrum, Triangle):
         notes.append(

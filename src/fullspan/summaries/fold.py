@@ -21,6 +21,7 @@ def fold(
     plan: Any,
     *,
     block_rows: int | None = None,
+    clean: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Any:
     """Make summaries of a table in one pass over its rows.
@@ -34,6 +35,8 @@ def fold(
         A summary class, a recipe (``Reservoir.with_options(size=100)``), or several joined by ``|``.
     block_rows
         Rows read at once; None lets the table choose (about 8 MiB).
+    clean
+        True skips the search for rows that are not finite: an earlier pass has found none.
     progress
         Called after every block with the number of rows done so far.
 
@@ -71,9 +74,9 @@ def fold(
             dim = block.dim
         if block.dim != dim:
             raise InputError(f"A table needs rows of one length; got dim {dim}, then dim {block.dim} at row {done}.")
-        clean = block if block.finite is None else block.take(block.finite)
+        finite = block if clean or block.finite is None else block.take(block.finite)
         for kind, builder in builders.items():
-            builder.add(block if kind.wants_raw else clean)
+            builder.add(block if kind.wants_raw else finite)
         done += len(block)
         if progress is not None:
             progress(done)

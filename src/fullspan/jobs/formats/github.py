@@ -31,7 +31,7 @@ def _annotation(table: str, finding: Finding) -> str:
     waived = finding.waived is not None
     command = "notice" if waived else _COMMANDS.get(finding.severity, "notice")
     group = f" [{words.clean(finding.group)}]" if finding.group is not None else ""
-    lines = [f"{words.clean(finding.title)}{group}", *(words.evidence_line(evidence) for evidence in finding.evidence)]
+    lines = [f"{words.title_of(finding)}{group}", *(words.evidence_line(evidence) for evidence in finding.evidence)]
     if waived:
         lines.append(f"Waived: {words.clean(finding.waived)}")
     else:

@@ -51,13 +51,13 @@ def _case(suite: ET.Element, table: str, finding: Finding) -> None:
     name = finding.rule if finding.group is None else f"{finding.rule} [{finding.group}]"
     case = ET.SubElement(suite, "testcase", classname=_legal(table or "table"), name=_legal(name))
     body = "\n".join(
-        [words.clean(finding.title), *(words.evidence_line(evidence) for evidence in finding.evidence)]
+        [words.title_of(finding), *(words.evidence_line(evidence) for evidence in finding.evidence)]
         + [f"{label}: {text}" for label in ("cause", "remedy", "verify") if (text := getattr(finding, label))]
     )
     if finding.waived is not None:
         ET.SubElement(case, "skipped", message=_legal(f"waived: {finding.waived}"))
     elif finding.severity == "fail":
-        failure = ET.SubElement(case, "failure", message=_legal(finding.title), type=_legal(finding.rule))
+        failure = ET.SubElement(case, "failure", message=_legal(words.title_of(finding)), type=_legal(finding.rule))
         failure.text = _legal(body)
     else:
         ET.SubElement(case, "system-out").text = _legal(f"{finding.severity}: {body}")

@@ -54,14 +54,16 @@ def _table(table: TableReport) -> str:
 def _finding(finding: Finding) -> str:
     group = f" ({escape(finding.group)})" if finding.group is not None else ""
     sign = "⚪" if finding.waived is not None else _SIGNS.get(finding.severity, "")
-    lines = [f"### {sign} {escape(finding.title)}{group}", ""]
+    lines = [f"### {sign} {escape(words.title_of(finding))}{group}", ""]
     lines += [f"- {escape(words.evidence_line(evidence))}" for evidence in finding.evidence]
     if finding.waived is not None:
         return "\n".join([*lines, f"- waived: {escape(finding.waived)}"])
     if finding.cause:
         lines += ["", escape(finding.cause)]
     if finding.remedy:
-        lines += ["", "Remedy:", "", *_block(finding.remedy)]
+        lines += ["", "Remedy:"]
+        for kind, text in words.remedy_parts(finding.remedy):
+            lines += ["", *([escape(line) for line in text.splitlines()] if kind == "prose" else _block(text))]
     if finding.verify:
         lines += ["", f"Verify: {escape(finding.verify)}"]
     if finding.docs:

@@ -51,20 +51,20 @@ def _finding(finding: Finding) -> str:
         lines.append(f"waived: {_text(finding.waived)}")
     elif finding.cause:
         lines.append(_text(finding.cause))
-    remedy = (
-        ""
-        if not finding.remedy or finding.waived
-        else (
-            f'<pre style="margin:4px 0;padding:6px 8px;background:rgba(128,128,128,.12)">{html.escape(finding.remedy)}</pre>'
-        )
-    )
+    remedy = "" if finding.waived is not None else "".join(_remedy(*part) for part in words.remedy_parts(finding.remedy))
     verify = (
         f'<br><span style="opacity:.7">{_text(finding.verify)}</span>' if finding.verify and not finding.waived else ""
     )
     return (
         f'<p style="margin:6px 0"><b style="color:{_COLORS.get(kind, "inherit")}">{_MARKS.get(kind, "•")}</b> '
-        f"<b>{_text(finding.title)}</b>{group}<br>{'<br>'.join(lines)}{verify}</p>{remedy}"
+        f"<b>{_text(words.title_of(finding))}</b>{group}<br>{'<br>'.join(lines)}{verify}</p>{remedy}"
     )
+
+
+def _remedy(kind: str, text: str) -> str:
+    if kind == "prose":
+        return f'<p style="margin:4px 0">{html.escape(text)}</p>'
+    return f'<pre style="margin:4px 0;padding:6px 8px;background:rgba(128,128,128,.12)">{html.escape(text)}</pre>'
 
 
 def _readings(readings: Iterable[Reading]) -> str:

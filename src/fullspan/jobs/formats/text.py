@@ -118,7 +118,7 @@ def _finding(console: Any, finding: Finding) -> None:
     grid = Table.grid(padding=(0, 1))
     grid.add_column(width=1)
     grid.add_column(overflow="fold")
-    title = Text.assemble((words.clean(finding.title), "bold"), group, ("  " + words.clean(finding.rule), "dim"))
+    title = Text.assemble((words.title_of(finding), "bold"), group, ("  " + words.clean(finding.rule), "dim"))
     grid.add_row(Text(_MARKS.get(kind, "•"), style), title)
     console.print(grid)
     for label, text, looks in _parts(finding):
@@ -140,10 +140,13 @@ def _parts(finding: Finding) -> Iterable[tuple[str, str, str]]:
     if finding.waived is not None:
         yield "waived", words.clean(finding.waived), ""
         return
-    for label in ("cause", "remedy", "verify"):
-        lines = str(getattr(finding, label)).splitlines()
-        for position, line in enumerate(lines):
-            yield (label if not position else "", words.clean(line), "cyan" if label == "remedy" else "")
+    if finding.cause:
+        yield "cause", words.clean(finding.cause), ""
+    for position, (kind, text) in enumerate(words.remedy_parts(finding.remedy)):
+        for more, line in enumerate(text.splitlines()):
+            yield "remedy" if position == more == 0 else "", line, "cyan" if kind == "code" else ""
+    if finding.verify:
+        yield "verify", words.clean(finding.verify), ""
     if finding.docs:
         yield "see", words.link_of(finding.docs), "blue"
 

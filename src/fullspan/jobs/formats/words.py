@@ -26,7 +26,9 @@ __all__ = [
     "null_of",
     "number",
     "places",
+    "remedy_parts",
     "shape_of",
+    "title_of",
     "titled",
     "value_of",
     "verdict",
@@ -168,6 +170,25 @@ def facts(record: Any) -> list[str]:
     if record.error_groups:
         lines.append(f"standard errors from {record.error_groups} groups of rows")
     return lines
+
+
+def title_of(finding: Finding) -> str:
+    """The title as a sentence starts: with a capital, unless its first word is a name in code."""
+    text = clean(finding.title)
+    first = text.split(" ", 1)[0]
+    return text if not first.isalpha() or not first.islower() else text[:1].upper() + text[1:]
+
+
+def remedy_parts(remedy: str) -> list[tuple[str, str]]:
+    """The remedy as runs of ``("prose", text)`` and ``("code", lines)``: prose is what reads as sentences."""
+    parts: list[tuple[str, str]] = []
+    for line in clean_lines(remedy).splitlines():
+        kind = "prose" if line[:1].isupper() and line.rstrip().endswith((".", ":")) else "code"
+        if parts and parts[-1][0] == kind:
+            parts[-1] = (kind, f"{parts[-1][1]}\n{line}")
+        else:
+            parts.append((kind, line))
+    return parts
 
 
 def link_of(docs: str) -> str:
