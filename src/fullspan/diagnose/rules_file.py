@@ -74,8 +74,8 @@ class Check:
     def limits(self) -> str:
         """The limits in words: ``at least 0.5 of its null``."""
         of = {"absolute": "", "null": " times its null", "dim": " times dim", "baseline": " times the baseline"}
-        words = [f"at least {self.minimum:g}"] * (self.minimum is not None)
-        words += [f"at most {self.maximum:g}"] * (self.maximum is not None)
+        words = [] if self.minimum is None else [f"at least {self.minimum:.6g}"]
+        words += [] if self.maximum is None else [f"at most {self.maximum:.6g}"]
         return " and ".join(words) + of[self.relative_to]
 
 
