@@ -51,7 +51,7 @@ def console(block: str, folder: Path) -> str:
     parts = []
     for line in block.splitlines():
         if line.startswith("$ "):
-            output = run(["bash", "-o", "pipefail", "-c", line[2:]], folder)
+            output = run(["bash", "-c", line[2:]], folder)
             parts.append(f"{line}\n{output.strip(chr(10))}\n" if output.strip() else f"{line}\n")
     return "".join(parts)
 
