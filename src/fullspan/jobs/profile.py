@@ -95,7 +95,8 @@ def _sampled(evidence: Evidence, neighbors: bool) -> dict[str, Any]:
     alive = norms > 0
     if alive.sum() > 1:
         some = min(int(np.sqrt(2 * _MOST_PAIRS)), int(alive.sum()))
-        units = sample[alive][:some] / norms[alive][:some, None]
+        even = np.flatnonzero(alive)[np.linspace(0, alive.sum() - 1, some).astype(np.int64)]  # the sample is in table order
+        units = sample[even] / norms[even, None]
         cosines = (units @ units.T)[np.triu_indices(some, 1)]
         counts, edges = np.histogram(np.clip(cosines, -1.0, 1.0), bins=80, range=_window(cosines))
         found["cosine"] = {"edges": edges.tolist(), "counts": counts.tolist(), "n_pairs": len(cosines)}
