@@ -67,6 +67,8 @@ def test_what_a_rotation_shift_and_scale_leave_alone(pair, turn):
     assert drift.neighbor_overlap(x, 3 * x @ turn) == 1.0
     values = [np.linalg.eigvalsh(np.cov(each, rowvar=False)) for each in (x, moved)]
     assert shift.spectrum_difference(*values) == pytest.approx(0, abs=1e-12)
+    assert shift.spectrum_difference(x, moved) == pytest.approx(0, abs=1e-12)
+    assert drift.spectrum_difference is shift.spectrum_difference
 
 
 def test_procrustes(pair):
@@ -113,7 +115,9 @@ def test_frechet_and_mean_shift(pair):
         np.linalg.norm(x.mean(0) - y[:50].mean(0))
         / math.sqrt((np.trace(cx) + np.trace(np.cov(y[:50], rowvar=False))) / 2)
     )
-    assert shift.mean_shift(x, x + np.array([spread, 0, 0, 0, 0, 0, 0])) == pytest.approx(spread / math.sqrt(np.trace(cx)))
+    assert shift.mean_shift(x, x + np.array([spread, 0, 0, 0, 0, 0, 0])) == pytest.approx(
+        spread / math.sqrt(np.trace(cx))
+    )
 
 
 def test_mmd_is_unbiased_and_its_p_holds():

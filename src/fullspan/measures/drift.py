@@ -16,19 +16,35 @@ from fullspan._typing import Array
 from fullspan.errors import InputError, UndefinedMeasureError
 from fullspan.measures import _check
 from fullspan.measures.neighbors import nearest_neighbors
+from fullspan.measures.shift import (
+    Tested,
+    classifier_drift,
+    frechet_distance,
+    frechet_from_moments,
+    mean_shift,
+    mmd,
+    spectrum_difference,
+)
 
 if TYPE_CHECKING:
     from jaxtyping import Float
 
 __all__ = [
+    "Tested",
     "cka_from_moments",
+    "classifier_drift",
+    "frechet_distance",
+    "frechet_from_moments",
     "linear_cka",
+    "mean_shift",
+    "mmd",
     "neighbor_overlap",
     "principal_angles",
     "procrustes_distance",
     "procrustes_from_moments",
     "row_cosine",
     "row_displacement",
+    "spectrum_difference",
 ]
 
 

@@ -328,6 +328,16 @@ def _binomial_tail(hits: int, trials: int) -> float:
     return float(min(1.0, math.exp(top) * sum(math.exp(each - top) for each in logs)))
 
 
+def _eigenvalues(values: Any) -> Any:
+    """The eigenvalues of the covariance of a table, or the values themselves."""
+    if np.ndim(values) != 2:
+        return values
+    x = _check.table(values, "spectrum_difference", rows=2)
+    largest = float(np.abs(x).max()) or 1.0
+    singular = np.linalg.svd((x - x.mean(axis=0)) / largest, compute_uv=False)
+    return np.where(singular > 8 * np.finfo(np.float64).eps * math.sqrt(len(x)), singular, 0.0) ** 2
+
+
 def spectrum_difference(x: Any, y: Any) -> float:
     """How much of the variance has moved to another rank of the spectrum.
 
@@ -336,7 +346,7 @@ def spectrum_difference(x: Any, y: Any) -> float:
     Parameters
     ----------
     x, y
-        ``(r,)`` eigenvalues of the covariances of the two tables; the shorter is filled with zeros.
+        Two tables ``(n, dim)``, or the ``(r,)`` eigenvalues of their covariances; the shorter is filled with zeros.
 
     Returns
     -------
@@ -351,7 +361,7 @@ def spectrum_difference(x: Any, y: Any) -> float:
 
     Notes
     -----
-    O(r). Total variation distance; blind to rotation of the axes, for which there is :func:`principal_angles`.
+        Two tables ``(n, dim)``, or the ``(r,)`` eigenvalues of their covariances; zeros fill up the shorter.
 
     References
     ----------
@@ -364,7 +374,7 @@ def spectrum_difference(x: Any, y: Any) -> float:
     """
     shares = []
     for values in (x, y):
-        spectrum = _check.descending(values, "spectrum_difference", "eigenvalue")
+        spectrum = _check.descending(_eigenvalues(values), "spectrum_difference", "eigenvalue")
         shares.append(spectrum / spectrum.sum())
     length = max(map(len, shares))
     p, q = (np.pad(each, (0, length - len(each))) for each in shares)
