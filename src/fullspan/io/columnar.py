@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from fullspan._typing import Table
 from fullspan.errors import FormatError, InputError
@@ -112,6 +112,8 @@ class ArrowFile:
         self.path = path
         with path.open("rb") as stream:
             self._is_file = stream.read(6) == b"ARROW1"
+            if not self._is_file:
+                _check_end(path, stream)
         with self._open([]) as reader:
             self.schema = reader.schema
             counts = self._is_file and hasattr(reader, "count_rows")
@@ -141,6 +143,16 @@ class ArrowFile:
                 yield reader.get_batch(number)
         else:
             yield from reader
+
+
+def _check_end(path: Path, stream: BinaryIO) -> None:
+    """A stream says where it ends; one that does not was cut between two batches."""
+    stream.seek(-min(8, path.stat().st_size), 2)
+    if not stream.read(8).endswith(b"\0\0\0\0"):
+        raise FormatError(
+            f"{str(path)!r} needs the mark at the end of an Arrow stream; got the end of the file. Is it truncated or "
+            "still being written?"
+        )
 
 
 class FrameSource:
