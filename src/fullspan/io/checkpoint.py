@@ -101,7 +101,7 @@ class Checkpoint:
                 return tensor
         raise UnknownNameError(
             f"{quote(self.path)} has no tensor {name!r}.{did_you_mean(name, self.tensors)} "
-            f'"fullspan tables {self.path}" lists its tables.'
+            f"fullspan tables {quote(self.path)} lists its tables."
         )
 
     def _companions(self) -> set[str]:

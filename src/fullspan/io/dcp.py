@@ -34,6 +34,8 @@ _ALLOWED = frozenset(
         _MODULE,
         "torch.distributed.checkpoint.filesystem._StorageInfo",
         "torch.distributed.checkpoint.filesystem._StoragePrefix",
+        "torch.distributed._shard.sharded_tensor.metadata.MEM_FORMAT_ENCODING",  # torch before 2.2
+        "torch.distributed._shard.sharded_tensor.metadata.TensorProperties",
         "torch.serialization._get_layout",
         "torch.",
     }

@@ -78,7 +78,7 @@ FORMATS: tuple[Format, ...] = (
     Format("GloVe text", (".txt", ".glove"), "vectors", named=False, streams=True, beside=True),
     Format("raw", (".bin", ".dat", ".raw", ".f32", ".f16", ".f64", ".memmap", ".mmap"), "npy", named=False),
     Format("PyTorch distributed checkpoint", (), "dcp", sniff.dcp_folder, folder=True),
-    Format("Hugging Face folder", (), "huggingface", sniff.huggingface_folder, folder=True),
+    Format("Hugging Face folder", (), "huggingface", sniff.huggingface_folder, folder=True, beside=True),
     Format("folder of parquet or Arrow files", (), "columnar", sniff.columnar_folder, folder=True, beside=True),
 )
 _BY_NAME = {format_.name: format_ for format_ in FORMATS}

@@ -22,6 +22,7 @@ __all__ = ["is_dataset_folder", "is_model_folder", "list_tables", "open_checkpoi
 
 MAX_TOKENIZER_BYTES = 2**28
 MAX_VOCAB_BYTES = 2**27
+MAX_MODULES_BYTES = 2**20
 
 #: Where the weights are looked for, in this order.
 _WEIGHTS = (
@@ -49,11 +50,12 @@ def list_tables(path: Path) -> list[TableInfo]:
 
 def is_model_folder(path: Path) -> bool:
     """Whether a folder holds weights where a model has them."""
-    return _weights(path) is not None
+    return _weights(_module(path)) is not None
 
 
 def open_checkpoint(path: Path) -> Checkpoint:
-    """The tensors of the folder `path`."""
+    """The tensors of the folder `path`, or of the first module that it lists."""
+    path = _module(path)
     weights = _weights(path)
     if weights is None:
         raise MissingFileError(f"{quote(path)} needs weights, such as {', '.join(_WEIGHTS[:4])}; it has none of them.")
@@ -68,8 +70,18 @@ def open_checkpoint(path: Path) -> Checkpoint:
     return Checkpoint(weights, "huggingface", tensors, _token_ids(path))
 
 
+def _module(path: Path) -> Path:
+    """The folder of the first module of sentence-transformers, where the weights are not in `path` itself."""
+    if _weights(path) is not None or not (path / "modules.json").is_file():
+        return path
+    modules = read_json(path / "modules.json", MAX_MODULES_BYTES)
+    first = modules[0].get("path") if isinstance(modules, list) and modules and isinstance(modules[0], dict) else None
+    is_inside = isinstance(first, str) and first not in ("", ".", "..") and not set(first) & set("/\\\0")
+    return path / first if isinstance(first, str) and is_inside else path
+
+
 def _weights(path: Path) -> Path | None:
-    """The file of the weights, or the only safetensors file of the folder or of the first module it lists."""
+    """The file of the weights, or the only safetensors file of the folder."""
     for name in _WEIGHTS:
         if (path / name).is_file():
             return path / name

@@ -15,6 +15,7 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -128,24 +129,38 @@ def _child(path: Path, part: _Part) -> list[dict[str, Any]]:
 
 
 def _tensors(path: Path, part: _Part, entries: list[dict[str, Any]]) -> dict[str, StoredTensor]:
-    layers = Counter(entry["layer"] for entry in entries)
     names = {entry["name"] for entry in entries}
+    reasons = {entry["name"]: _why(entry["name"], entry["layer"], entry["shape"]) for entry in entries}
+    layers = Counter(entry["layer"] for entry in entries if reasons[entry["name"]])
     found: dict[str, StoredTensor] = {}
     for entry in sorted(entries, key=lambda entry: entry["name"]):
-        name, shape, layer = entry["name"], tuple(entry["shape"]), entry["layer"]
-        kind = _kind(entry["dtype"])
+        name, layer, why, kind = entry["name"], entry["layer"], reasons[entry["name"]], _kind(entry["dtype"])
         if kind is None:
             continue
-        alias = (layer,) if layer and layers[layer] == 1 and layer not in names else ()
-        found[name] = StoredTensor(
+        alias = (layer,) if why and layer and layers[layer] == 1 and layer not in names else ()
+        tensor = StoredTensor(
             name,
-            shape,
+            tuple(entry["shape"]),
             kind[0],
             lambda entry=entry, kind=kind[1]: _rows(path, part, entry, kind),
             also=alias,
-            why=_why(name, layer, shape),
+            why=why,
         )
+        is_quantized = bool(why) and kind[0] == "int8" and f"{name.rpartition('/')[0]}/1" in names
+        found[name] = _refusing(path, tensor) if is_quantized else tensor
     return found
+
+
+def _refusing(path: Path, tensor: StoredTensor) -> StoredTensor:
+    """A quantized layer: whether its bytes are one code or two of 4 bits, only the model's configuration says."""
+
+    def read() -> Any:
+        raise FormatError(
+            f"{tensor.name!r} of {quote(path)} needs floating weights; got the codes of a quantized Keras layer, of 8 "
+            "bits or 4, which the file does not say. Save the model before quantize()."
+        )
+
+    return replace(tensor, dtype="quantized", read=read, decode=np.asarray)
 
 
 def _kind(text: str) -> tuple[str, np.dtype[Any]] | None:
@@ -156,13 +171,13 @@ def _kind(text: str) -> tuple[str, np.dtype[Any]] | None:
     return (kind.name, kind) if kind is not None and kind.name in STORAGE else None
 
 
-def _why(name: str, layer: str, shape: tuple[int, ...]) -> str | None:
+def _why(name: str, layer: str, shape: Sequence[int]) -> str | None:
     """Why a data set is the table of an embedding layer: Keras numbers the variables of a layer under ``vars``."""
     path, _, _ = name.partition("/vars/")
     if path == name or path.split("/", 1)[0] == "optimizer" or len(shape) != 2:
         return None
     last = path.rpartition("/")[2]
-    if looks_like_embedding(last, shape)[0] or "embedding" in last:
+    if looks_like_embedding(last, tuple(shape))[0] or "embedding" in last:
         return f"layer {layer!r} of type {last}" if layer else f"a layer of type {last}"
     return None
 

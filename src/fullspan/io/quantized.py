@@ -164,7 +164,7 @@ def find_companions(name: str, names: Container[str]) -> Companions | None:
     ]
     zeros = [stem + suffix for stem in _stems(name) for suffix in _ZEROS if stem + suffix in names]
     if len(scales) > 1 or len(zeros) > 1:
-        found = ", ".join([*(scale for scale, _ in scales), *zeros])
+        found = ", ".join(map(repr, [*(scale for scale, _ in scales), *zeros]))
         raise FormatError(f"{name!r} needs one scale and at most one zero point; got {found}. Which one is meant?")
     if not scales:
         return None

@@ -125,6 +125,18 @@ def test_the_only_safetensors_file_is_taken(tmp_path: Path) -> None:
         one(folder)
 
 
+def test_the_first_module_of_sentence_transformers(tmp_path: Path) -> None:
+    inner = model(tmp_path / "0_StaticEmbedding")
+    write_tokens(inner, "tokenizer.json")
+    modules = tmp_path / "modules.json"
+    modules.write_text(json.dumps([{"idx": 0, "path": "0_StaticEmbedding"}]))
+    assert huggingface.is_model_folder(tmp_path)
+    assert list(next(one(tmp_path).blocks()).ids) == TOKENS
+    for lie in ([{"path": "../x"}], [{"path": ".."}], [], {}, [3], [{"path": 3}]):
+        modules.write_text(json.dumps(lie))
+        assert not huggingface.is_model_folder(tmp_path)
+
+
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     datasets = pytest.importorskip("datasets")

@@ -150,6 +150,16 @@ def test_filters_and_types_that_are_not_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("here")
+def test_quantized_layers_are_refused(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "t.weights.h5", "w") as file:
+        file["layers/embedding/vars/0"] = (E > 0).astype(np.int8)
+        file["layers/embedding/vars/1"] = E[:, 0]
+        file["layers/embedding/vars"].attrs["name"] = "user"
+    with pytest.raises(FormatError, match=r"needs floating weights; got the codes of a quantized Keras layer"):
+        one(tmp_path / "t.weights.h5", "user", dtype="int8")
+
+
+@pytest.mark.usefixtures("here")
 def test_codes_need_a_meaning(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "t.h5", "w") as file:
         file["emb"] = (E > 0).astype(np.int8)

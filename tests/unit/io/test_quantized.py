@@ -130,7 +130,7 @@ def test_companions_are_found_by_name(scale: str) -> None:
 
 
 def test_two_scales_are_not_chosen_from() -> None:
-    with pytest.raises(FormatError, match=r"'e.weight' needs one scale .*got e.weight_scale, e.SCB. Which one"):
+    with pytest.raises(FormatError, match=r"'e.weight' needs one scale .*got 'e.weight_scale', 'e.SCB'. Which one"):
         find_companions("e.weight", ["e.weight_scale", "e.SCB"])
 
 
