@@ -361,7 +361,8 @@ def spectrum_difference(x: Any, y: Any) -> float:
 
     Notes
     -----
-        Two tables ``(n, dim)``, or the ``(r,)`` eigenvalues of their covariances; zeros fill up the shorter.
+    O(r), for tables O(n·dim²). Total variation distance; blind to rotation of the axes, for which there is
+    :func:`~fullspan.measures.drift.principal_angles`.
 
     References
     ----------
