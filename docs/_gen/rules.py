@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
+#: What is written by hand about each rule; the page that is made from it takes its place.
+_PROSE = re.compile(r"^## ([\w-]+)\n+(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 _HEAD = re.compile(r"^\[(?P<name>[\w-]+)\]\s*(?:#\s*(?P<what>.*))?$")
 
 
@@ -35,6 +38,7 @@ def pages() -> tuple[dict[str, str], Any]:
     path = resources.files("fullspan.diagnose").joinpath("thresholds.toml")
     if not path.is_file():
         return {}, None
+    prose = dict(_PROSE.findall((Path(__file__).parents[1] / "rules.md").read_text(encoding="utf-8")))
     lines = [
         "# Rules",
         "",
@@ -54,5 +58,5 @@ def pages() -> tuple[dict[str, str], Any]:
         if rule is not None and rule.silent_after:
             after = ", ".join(f"[{each}](#{each})" for each in rule.silent_after)
             lines += [f"Silent after {after}, which explains it.", ""]
-        lines += ["```toml", f"[{name}]", toml, "```"]
+        lines += [prose.get(name, "").strip(), "", "```toml", f"[{name}]", toml, "```"]
     return {"rules.md": "\n".join([*lines, ""])}, {"Rules": "rules.md"}

@@ -33,7 +33,7 @@ def norm_tied_to_frequency(facts: Facts, limits: Limits) -> Iterator[Found]:
     """The length of a row tells its frequency."""
     reading = facts.reading("length_frequency_correlation")
     lengths = facts.spread_of("norm")
-    if reading is None or not reading.beyond_null(limits.deviations):
+    if reading is None or reading.null is None or not reading.beyond_null(limits.deviations):
         return
     if lengths is not None and lengths["deviation"] <= 1e-6 * lengths["mean"]:
         return  # equal lengths: what is left of their differences is rounding

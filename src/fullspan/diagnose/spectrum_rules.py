@@ -126,10 +126,13 @@ def rogue_dimensions(facts: Facts, limits: Limits) -> Iterator[Found]:
         ("mean_cosine_share", "mean cosine", *_cosine_shares(facts, limits, count)),
         ("variance_share", "variance", *_variance_shares(facts, count)),
     ):
-        total = Value(sum(share for _, share in shares), None, null, deviation)
+        largest = facts.reading("rogue_dimension_share") if measure == "mean_cosine_share" and count == 1 else None
+        total = Value(sum(share for _, share in shares), largest and largest.error, null, deviation)
         if not shares or null > 0.99 or not total.beyond_null(limits.deviations):
             continue
-        severity = limits.grade((total.value - null) / (1 - null))
+        severity = limits.grade((total.value - null) / (1 - null), total.error and total.error / (1 - null))
+        if severity == "fail" and measure == "mean_cosine_share" and not _matters(facts, limits):
+            severity = "warn"
         if severity is None:
             continue
         named = [(dim, share) for dim, share in shares if share >= 0.1 * shares[0][1]]
@@ -147,6 +150,12 @@ def rogue_dimensions(facts: Facts, limits: Limits) -> Iterator[Found]:
         one = len(dims) == 1
         title = f"dimension{'' if one else 's'} {_listed(dims)} {'holds' if one else 'hold'} {held}"
         yield Found(severity, title, [evidence for *_, evidence in found], remedies.few_rogue_dimensions())
+
+
+def _matters(facts: Facts, limits: Limits) -> bool:
+    """Whether the mean cosine is large enough for its shares to be a failure."""
+    cosine = facts.reading("average_cosine")
+    return cosine is not None and cosine.value >= limits.options["fail_cosine"]
 
 
 def _listed(dims: list[int]) -> str:
@@ -178,14 +187,17 @@ def _variance_shares(facts: Facts, count: int) -> tuple[list[tuple[int, float]],
 
 def hubness(facts: Facts, limits: Limits) -> Iterator[Found]:
     """A few rows are the neighbors of very many."""
-    skew = facts.reading("hubness_skew")
-    if skew is None or skew.null is None or not skew.beyond_null(limits.deviations):
+    skew, sample = facts.reading("hubness_skew"), facts.record.sample_rows
+    if skew is None or skew.null is None or not sample:
+        return
+    # the null is simulated a few times only: never trust it more than the skewness of as many normal numbers
+    skew = skew._replace(deviation=max(skew.deviation or 0.0, math.sqrt(6 / sample)))
+    if not skew.beyond_null(limits.deviations):
         return
     room = 1 + max(skew.null, 0.0)
     severity = limits.grade((skew.value - skew.null) / room, skew.error and skew.error / room)
     if severity is None:
         return
-    sample = facts.record.sample_rows
     evidence = [skew.evidence("hubness_skew", threshold=skew.null + limits.limit(severity) * room, sample_rows=sample)]
     missed = facts.reading("antihub_share")
     if missed is not None:
