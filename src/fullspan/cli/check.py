@@ -53,7 +53,9 @@ def check(
     **data: Any,
 ) -> int:
     if init and (form or as_json or rules or baseline):
-        raise click.UsageError("--init writes a file of rules (toml); it takes no --format, --json, --rules or --baseline.")
+        raise click.UsageError(
+            "--init writes a file of rules (toml); it takes no --format, --json, --rules or --baseline."
+        )
     sink = Sink("text" if init else form, as_json, out, quiet, (file, rules, baseline))
     options = _measuring(file, data)
     with progress_bar(quiet) as told:
@@ -75,7 +77,9 @@ def _measuring(file: str, data: dict[str, Any]) -> dict[str, Any]:
     given = {key: value for key, value in data.items() if value not in (None, ())}
     if given and is_saved_report(file):
         name = next(iter(given))
-        raise click.UsageError(f"--{name} says how to measure a table, but {file!r} is a report: it was measured before.")
+        raise click.UsageError(
+            f"--{name} says how to measure a table, but {file!r} is a report: it was measured before."
+        )
     if "table" in given:
         given["table"] = list(given["table"])
     return given

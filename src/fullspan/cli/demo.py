@@ -28,9 +28,10 @@ def demo(form: str | None, as_json: bool, out: str | None, quiet: bool) -> None:
     report = run_measure(path, quiet=quiet, column="vector", ids="word", frequencies="zipf_frequency")
     sink.put(report)
     if sink.to_file:
-        echo(f"Wrote {sink.out}. Next: open it, or try\n")
+        echo(f"Wrote {sink.out}. Next: one measure explained, your own table\n")
     elif sink.form == "text":
         echo("\nNext: the same with figures, one measure explained, your own table\n")
+        echo("  fullspan demo --out glove.html\n")
     else:
         return
-    echo("  fullspan demo --out glove.html\n  fullspan measures average_cosine\n  fullspan measure YOUR_FILE\n")
+    echo("  fullspan measures average_cosine\n  fullspan measure YOUR_FILE\n")

@@ -76,7 +76,10 @@ def run(args: Sequence[str]) -> int:
     """Run the command line on `args` and return the exit code; every error is one line on standard error."""
     debug = "--debug" in args or bool(os.environ.get("FULLSPAN_DEBUG"))
     try:
-        result = app.main(list(args), prog_name="fullspan", standalone_mode=False)
+        if "_FULLSPAN_COMPLETE" in os.environ:
+            app.main(list(args), prog_name="fullspan")
+        with app.make_context("fullspan", list(args)) as context:  # app.main would end a closed pipe with a 1
+            result = app.invoke(context)
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as error:
         return error.exit_code

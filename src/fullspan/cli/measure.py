@@ -88,7 +88,7 @@ def run_measure(
         return job(
             file,
             table=list(table) or None,
-            measures=_every() if all_measures else split(measures),
+            measures=_every(rest.get("frequencies") is not None) if all_measures else split(measures),
             neighbors=not no_neighbors,
             standard_errors=not no_errors,
             thresholds=rules,
@@ -104,7 +104,11 @@ def split(measures: str | None) -> list[str] | None:
     return [name.strip() for name in measures.split(",") if name.strip()]
 
 
-def _every() -> list[str]:
+def _every(frequencies: bool) -> list[str]:
+    """All measures of one table; those that weigh rows only where frequencies are given."""
     from fullspan.measures import catalog
 
-    return [name for name, entry in catalog.CATALOG.items() if entry.read is not None]
+    left_out = set() if frequencies else {"frequency", "weighted_singular_values"}
+    return [
+        name for name, entry in catalog.CATALOG.items() if entry.read is not None and not left_out & set(entry.needs)
+    ]

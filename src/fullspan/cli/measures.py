@@ -57,12 +57,14 @@ def search(name: str) -> list[Any]:
 
     plain = "_".join(name.strip().lower().replace("-", " ").split())
     spoken = plain.replace("_", " ")
+    if not plain:
+        return [catalog.get(name)]
     first = [catalog.CATALOG[each] for each in (catalog.ALIASES.get(plain, plain),) if each in catalog.CATALOG]
     tests = (
         lambda entry: entry.symbol.lower() == spoken,
         lambda entry: entry.name.startswith(plain),
         lambda entry: plain in entry.name,
-        lambda entry: bool(plain) and spoken in f"{entry.title} {entry.formula} {entry.source}".lower(),
+        lambda entry: spoken in f"{entry.title} {entry.formula} {entry.source}".lower(),
     )
     found = first + [entry for test in tests for entry in catalog.CATALOG.values() if test(entry)]
     if not found:

@@ -144,7 +144,12 @@ def _json(report: Any) -> str:
 
 
 def _dumped(plain: Any) -> str:
-    return json.dumps(plain, indent=2, allow_nan=False, default=lambda each: each.item() if hasattr(each, "item") else str(each)) + "\n"
+    return (
+        json.dumps(
+            plain, indent=2, allow_nan=False, default=lambda each: each.item() if hasattr(each, "item") else str(each)
+        )
+        + "\n"
+    )
 
 
 def print_rich(*things: Any, color: bool) -> None:

@@ -23,7 +23,7 @@ them, for others give --ids.
 """
 _EXAMPLES = """
 fullspan words glove.6B.50d.txt --pairs simlex.txt --pairs men.csv
-fullspan words items.parquet --column vector --ids word --pairs wordsim353.csv --kind spearman
+fullspan words items.parquet --ids word --pairs wordsim.csv --kind spearman
 """
 
 

@@ -107,6 +107,8 @@ def _environment() -> Environment:
         "number": words.number,
         "evidence": words.evidence_line,
         "link": words.link_of,
+        "parts": words.remedy_parts,
+        "title": words.title_of,
     }
     environment.globals |= {"marks": _MARKS, "said": _SAID, "label": _label}
     return environment

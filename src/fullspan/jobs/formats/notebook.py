@@ -51,7 +51,9 @@ def _finding(finding: Finding) -> str:
         lines.append(f"waived: {_text(finding.waived)}")
     elif finding.cause:
         lines.append(_text(finding.cause))
-    remedy = "" if finding.waived is not None else "".join(_remedy(*part) for part in words.remedy_parts(finding.remedy))
+    remedy = (
+        "" if finding.waived is not None else "".join(_remedy(*part) for part in words.remedy_parts(finding.remedy))
+    )
     verify = (
         f'<br><span style="opacity:.7">{_text(finding.verify)}</span>' if finding.verify and not finding.waived else ""
     )

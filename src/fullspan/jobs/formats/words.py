@@ -175,7 +175,7 @@ def facts(record: Any) -> list[str]:
 def title_of(finding: Finding) -> str:
     """The title as a sentence starts: with a capital, unless its first word is a name in code."""
     text = clean(finding.title)
-    first = text.split(" ", 1)[0]
+    first = text.split(" ", 1)[0].rstrip(":,")
     return text if not first.isalpha() or not first.islower() else text[:1].upper() + text[1:]
 
 
