@@ -17,7 +17,7 @@ from fullspan.errors import InputError, UndefinedMeasureError
 from fullspan.measures import _check
 from fullspan.measures.neighbors import nearest_neighbors
 from fullspan.measures.shift import (
-    Tested,
+    Significance,
     classifier_drift,
     frechet_distance,
     frechet_from_moments,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 __all__ = [
-    "Tested",
+    "Significance",
     "cka_from_moments",
     "classifier_drift",
     "frechet_distance",

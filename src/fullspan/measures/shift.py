@@ -12,7 +12,7 @@ from fullspan.errors import InputError, UndefinedMeasureError
 from fullspan.measures import _check
 
 __all__ = [
-    "Tested",
+    "Significance",
     "classifier_drift",
     "frechet_distance",
     "frechet_from_moments",
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 
-class Tested(NamedTuple):
+class Significance(NamedTuple):
     """A statistic, and the probability of one at least as large when both tables come from one distribution."""
 
     value: float
@@ -170,7 +170,7 @@ def _cut(x: Array, most: int, random: np.random.Generator) -> Array:
     return x if len(x) <= most else x[np.sort(random.choice(len(x), most, replace=False))]
 
 
-def mmd(x: Any, y: Any, *, permutations: int = 199, max_rows: int = 1000, seed: int = 0) -> Tested:
+def mmd(x: Any, y: Any, *, permutations: int = 199, max_rows: int = 1000, seed: int = 0) -> Significance:
     """Whether two tables come from one distribution, by a kernel that sees any difference.
 
     Unbiased ``MMD² = E k(x,x') + E k(y,y') - 2·E k(x,y)``, ``k = exp(-‖a - b‖²/(2h²))``, h² half the median squared
@@ -189,7 +189,7 @@ def mmd(x: Any, y: Any, *, permutations: int = 199, max_rows: int = 1000, seed: 
 
     Returns
     -------
-    Tested
+    Significance
         value in about ``[0, 2]`` (slightly negative by chance); p_value in ``[1/(permutations + 1), 1]``, exact under
         exchangeability. Invariant to a common scale, rotation and translation.
 
@@ -240,12 +240,12 @@ def mmd(x: Any, y: Any, *, permutations: int = 199, max_rows: int = 1000, seed: 
     between = with_x.sum(axis=0) - in_x
     in_y = kernel.sum() - in_x - 2 * between
     values = in_x / (n * (n - 1)) + in_y / (m * (m - 1)) - 2 * between / (n * m)
-    return Tested(float(values[0]), float((1 + (values[1:] >= values[0] - 1e-12).sum()) / (permutations + 1)))
+    return Significance(float(values[0]), float((1 + (values[1:] >= values[0] - 1e-12).sum()) / (permutations + 1)))
 
 
 def classifier_drift(
     x: Any, y: Any, *, max_rows: int = 4000, folds: int = 2, ridge: float = 0.1, seed: int = 0
-) -> Tested:
+) -> Significance:
     """Whether a linear classifier can tell on unseen rows which of two tables they come from.
 
     Held-out accuracy of a discriminant ``(C + ridge·tr C/d·I)⁻¹(μ_y - μ_x)``, with its binomial p value.
@@ -265,7 +265,7 @@ def classifier_drift(
 
     Returns
     -------
-    Tested
+    Significance
         value in ``[0, 1]``: 0.5 by chance, 1 when the tables can be told apart at every row; p_value in (0, 1],
         one-sided. Invariant to a common scale, rotation and translation.
 
@@ -315,7 +315,7 @@ def classifier_drift(
         axis = np.linalg.solve(within + (ridge * level + 1e-12) * np.eye(len(within)), b.mean(axis=0) - a.mean(axis=0))
         score = rows[~train] @ axis - (a.mean(axis=0) + b.mean(axis=0)) @ axis / 2
         hits += float((np.where(score > 0, 1, 0) == label[~train])[score != 0].sum()) + 0.5 * float((score == 0).sum())
-    return Tested(hits / (2 * n), _binomial_tail(math.floor(hits), 2 * n))
+    return Significance(hits / (2 * n), _binomial_tail(math.floor(hits), 2 * n))
 
 
 def _binomial_tail(hits: int, trials: int) -> float:
