@@ -1,4 +1,4 @@
-"""Thousands of damaged flat files a reader, in a process with little memory: each ends in a whole table or in our error.
+"""Thousands of damaged flat files a reader, with little memory: each ends in a whole table or in our error.
 
 Run as a script, the file is that process: ``python test_fuzz_flat.py FORMAT COUNT``.
 """
@@ -39,7 +39,7 @@ def npz_bytes() -> bytes:
         return buffer.getvalue()
 
 
-def _columns():  # noqa: ANN202
+def _columns():
     import pyarrow as pa
 
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(E.ravel()), DIM)
