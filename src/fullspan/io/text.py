@@ -48,7 +48,8 @@ class TextColumns:
             rows = [self._fields(line) for line in lines]
             if len(rows[0]) > MAX_DIM:
                 raise FormatError(f"{str(path)!r} needs at most {MAX_DIM} columns; got {len(rows[0])}.")
-            self._names = None if _is_header(*rows) else [f"f{place}" for place in range(len(rows[0]))]
+            self._names = None if _is_header(*rows) else _numbered(rows[0])
+            self._sample = rows[1] if self._names is None and len(rows) > 1 else rows[0]
             self._block = min(MAX_LINE, max(_MIN_BLOCK, 4 * max(len(line) for line in lines)))
             self.schema = self._schema()
 
@@ -66,9 +67,9 @@ class TextColumns:
                 one.with_type(number) if pa.types.is_floating(one.type) or pa.types.is_null(one.type) else one
                 for one in reader.schema
             ]
-        by_name = [one.name for one in fields if pa.types.is_floating(one.type)]
-        if by_name:  # whole numbers in the first rows of a table of fractions are fractions too
-            fields = [one.with_type(number) if _may_be_dimension(one) else one for one in fields]
+        if any(pa.types.is_floating(one.type) for one in fields) and len(fields) == len(self._sample):
+            seen = zip(fields, self._sample, strict=True)
+            fields = [one.with_type(number) if _may_be_dimension(one, value) else one for one, value in seen]
         return pa.schema(fields)
 
     @contextmanager
@@ -98,12 +99,25 @@ class TextColumns:
                     yield batch.slice(start, block_rows)
 
 
-def _may_be_dimension(field: Any) -> bool:
+def _may_be_dimension(field: Any, value: str) -> bool:
+    """Whether a column among fractions is one of numbers: whole ones so far, or text that starts with a number.
+
+    The latter names the row where the text is, once the column is read, and never drops a dimension unsaid.
+    """
     import pyarrow as pa
 
     from fullspan.io.columns import BESIDE_NAMES
 
-    return pa.types.is_integer(field.type) and field.name.lower() not in BESIDE_NAMES
+    is_numeric = pa.types.is_integer(field.type) or (pa.types.is_string(field.type) and _is_number(value))
+    return is_numeric and field.name.lower() not in BESIDE_NAMES
+
+
+def _numbered(fields: list[str]) -> list[str]:
+    """Names of the columns of a file without a header: text in front of numbers is an id."""
+    names = [f"f{place}" for place in range(len(fields))]
+    if not _is_number(fields[0]) and all(map(_is_number, fields[1:])):
+        names[0] = "id"
+    return names
 
 
 def _first_lines(path: Path) -> tuple[list[str], str]:

@@ -7,6 +7,7 @@ point, as numpy.savetxt writes, have no words.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +24,9 @@ from fullspan.io.streams import compression, line_chunks, open_bytes, stem
 __all__ = ["list_tables", "open_tables", "parse_numbers", "text_dtype"]
 
 _COUNTS = re.compile(rb"(\d{1,19})[ \t](\d{1,9})")
-_POINT = re.compile(rb"[+-]?\d*\.\d*(?:[eE][+-]?\d+)?")
+_POINT = re.compile(rb"[+-]?(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?")
+#: Lines that decide how many of the last fields are numbers.
+_SAMPLE = 64
 
 
 class _Layout(NamedTuple):
@@ -71,21 +74,33 @@ def text_dtype(asked: Any, default: str) -> str:
 
 
 def _layout(path: Path) -> _Layout:
-    first, second = _first_lines(path)
+    lines = _first_lines(path)
     size = path.stat().st_size if compression(_first_bytes(path)) is None else None
-    match = _COUNTS.fullmatch(first.strip())
-    if match is not None and len(second.split()) >= int(match[2]) + 1:
+    match = _COUNTS.fullmatch(lines[0].strip()) if len(lines) > 1 else None
+    if match is not None and len(lines[1].split()) >= int(match[2]) + 1:
         n_rows, dim = int(match[1]), int(match[2])
         _check_counts(path, n_rows, dim, size)
         return _Layout(True, True, n_rows, dim)
-    fields = first.split()
-    words = not (fields and _POINT.fullmatch(fields[0]) and any(sign.isdigit() for sign in fields[0].decode("latin-1")))
-    dim = min(len(line.split()) for line in (first, second or first)) - words
+    fields = lines[0].split() if lines else []
+    words = not (fields and _POINT.fullmatch(fields[0]))
+    dim = Counter(_count_numbers(line) for line in lines).most_common(1)[0][0] if words and lines else len(fields)
     if not 1 <= dim <= MAX_DIM:
         raise FormatError(
-            f"{str(path)!r} needs a word and from 1 to {MAX_DIM} numbers a line; got {one_line(first[:60], 80)}."
+            f"{str(path)!r} needs a word and from 1 to {MAX_DIM} numbers a line; got "
+            f"{one_line(lines[0][:60] if lines else b'', 80)}."
         )
     return _Layout(False, words, None, dim)
+
+
+def _count_numbers(line: bytes) -> int:
+    """How many numbers follow a word, which may end in a number itself."""
+    fields = line.split()[1:]
+    for place, field in enumerate(reversed(fields)):
+        try:
+            float(field)
+        except ValueError:
+            return place
+    return len(fields)
 
 
 def _first_bytes(path: Path) -> bytes:
@@ -93,16 +108,15 @@ def _first_bytes(path: Path) -> bytes:
         return stream.read(4)
 
 
-def _first_lines(path: Path) -> tuple[bytes, bytes]:
-    """The first two lines that are not blank, each of a bounded length."""
+def _first_lines(path: Path) -> list[bytes]:
+    """The first lines that are not blank, two of them or as many as 64 KiB hold."""
+    found: list[bytes] = []
     with open_bytes(path) as stream:
-        found: list[bytes] = []
         for lines in line_chunks(stream, path.name, 2**16):
             found += [line for line in lines if line.strip()]
             if len(found) > 1:
                 break
-    first, second, *_ = (*found, b"", b"")
-    return first, second
+    return found[:_SAMPLE]
 
 
 def _check_counts(path: Path, n_rows: int, dim: int, size: int | None) -> None:

@@ -1,4 +1,4 @@
-"""NumPy files, archives and raw arrays: what was written comes back, and what lies is refused before it costs memory."""
+"""NumPy files, archives, raw arrays: what was written comes back; what lies is refused before it costs memory."""
 
 from __future__ import annotations
 
