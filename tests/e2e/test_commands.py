@@ -191,9 +191,16 @@ def test_measures_lists_all_of_the_catalog(cli):
 
 @pytest.mark.parametrize(
     ("asked", "name"),
-    [("iso", "isotropy"), ("effective rank", "effective_rank"), ("Effective-Rank", "effective_rank"), ("hoyer", "hoyer_sparsity"),
-     ("gini", "gini_index"), ("efective_rank", "effective_rank"), ("kappa", "inverse_condition_number")],
-)  # fmt: skip
+    [
+        ("iso", "isotropy"),
+        ("effective rank", "effective_rank"),
+        ("Effective-Rank", "effective_rank"),
+        ("hoyer", "hoyer_sparsity"),
+        ("gini", "gini_index"),
+        ("efective_rank", "effective_rank"),
+        ("kappa", "inverse_condition_number"),
+    ],
+)
 def test_measures_finds_one(cli, asked, name):
     ended = cli("measures", asked)
     assert (ended.code, ended.out.split()[0]) == (0, name)

@@ -55,9 +55,19 @@ def broken(folder, kind):
 
 
 HOSTILE = [
-    "truncated.npy", "lying.npy", "objects.npy", "a pickle.pkl", "lying.safetensors", "ragged.csv", "empty.npy", "words.txt",
-    "bomb.npz", "a folder", "a fifo", "none\x1b[31m\n.npy",
-]  # fmt: skip
+    "truncated.npy",
+    "lying.npy",
+    "objects.npy",
+    "a pickle.pkl",
+    "lying.safetensors",
+    "ragged.csv",
+    "empty.npy",
+    "words.txt",
+    "bomb.npz",
+    "a folder",
+    "a fifo",
+    "none\x1b[31m\n.npy",
+]
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
@@ -146,7 +156,8 @@ def test_the_module_runs_and_its_help_imports_little():
         "import sys; sys.argv = ['fullspan', '--help']\n"
         "from fullspan.cli.main import run\n"
         "assert run(sys.argv[1:]) == 0\n"
-        "print(sorted({'numpy', 'rich', 'pyarrow', 'jinja2', 'torch', 'json', 'importlib.metadata'} & set(sys.modules)))"
+        "heavy = {'numpy', 'rich', 'pyarrow', 'jinja2', 'torch', 'json', 'importlib.metadata'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.splitlines()[-1] == "[]"

@@ -23,12 +23,22 @@ pytestmark = [
 ]
 
 FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--virtual-time-budget=3000", "--dump-dom",
-)  # fmt: skip
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--virtual-time-budget=3000",
+    "--dump-dom",
+)
 #: What a user does, and what is then to be seen.
 ACTIONS = """
-const press = (element, key) => element.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+const options = { bubbles: true, cancelable: true };
+const press = (element, key) => element.dispatchEvent(new KeyboardEvent("keydown", { key, ...options }));
 const values = (table) => [...table.querySelectorAll("tbody tr")].map((row) => row.querySelector("code").textContent);
 const seen = { narrow: document.documentElement.scrollWidth <= innerWidth + 1 };
 seen.shown = [...document.querySelectorAll("section.table")].map((section) => !section.hidden);
@@ -41,7 +51,7 @@ seen.second = readout.textContent;
 press(drawing, "End");
 seen.last = readout.textContent;
 const box = drawing.getBoundingClientRect();
-drawing.dispatchEvent(new PointerEvent("pointermove", { clientX: box.left + box.width / 2, clientY: box.top + 40, bubbles: true }));
+drawing.dispatchEvent(new PointerEvent("pointermove", { clientX: box.left + box.width / 2, ...options }));
 seen.middle = readout.textContent;
 const table = document.querySelector("table.readings");
 const [measure, value] = table.querySelectorAll("thead button");

@@ -11,7 +11,7 @@ from fullspan.cli.output import Sink, echo
 
 __all__ = ["demo"]
 
-_HELP = """Measure the bundled table: the 20,000 most frequent words of GloVe 6B in 50 dimensions, with their frequencies."""
+_HELP = "Measure the bundled table: the 20,000 most frequent words of GloVe 6B, in 50 dimensions."
 _EXAMPLES = """
 fullspan demo
 fullspan demo --out glove.html

@@ -13,15 +13,14 @@ import fullspan
 from fullspan.diagnose import diagnose
 from fullspan.diagnose.thresholds import Thresholds
 from fullspan.errors import InputError, UndefinedMeasureError
-from fullspan.io.formats import open_tables
 from fullspan.jobs import passes
+from fullspan.jobs.chosen import open_chosen
 from fullspan.jobs.passes import Needs, Settings
 from fullspan.jobs.profile import hygiene_of, notes_of, profile_of
 from fullspan.jobs.results import Report, TableReport
 from fullspan.measures import catalog
 from fullspan.measures.evidence import Evidence
 from fullspan.store.records import Reading, TableRecord
-from fullspan.summaries.extremes import Extremes
 from fullspan.summaries.groups import Grouped
 from fullspan.summaries.moments import Moments
 from fullspan.summaries.rows import RowProfile
@@ -44,7 +43,7 @@ def measure(
     source: Any,
     *,
     measures: Iterable[str] | None = None,
-    table: str | Iterable[str] | None = None,
+    table: str | None = None,
     column: str | None = None,
     ids: Any = None,
     labels: Any = None,
@@ -125,9 +124,7 @@ def measure(
         labels, by = by, "label"
     elif by is not None and by not in ("label", "frequency"):
         by = "label"
-    opened = open_tables(
-        source, table=table, column=column, ids=ids, labels=labels, frequencies=frequencies, dtype=dtype
-    )
+    opened = open_chosen(source, table, column=column, ids=ids, labels=labels, frequencies=frequencies, dtype=dtype)
     settings = Settings(sample, neighbors, standard_errors, by, seed, block_rows)
     limits = thresholds if isinstance(thresholds, Thresholds) else Thresholds.load(thresholds)
     reports = {}
@@ -149,22 +146,20 @@ def measure_table(table: Any, names: list[str], settings: Settings, *, hygiene: 
     if first.frequencies is None:
         entries = [e for e in entries if explicit or not _FROM_FREQUENCIES & set(e.needs)]
     needs = Needs.of((need for entry in entries for need in entry.needs), hygiene)
-    made, stripes = passes.first_pass(table, needs, settings)
+    made, stripes, n_rows = passes.first_pass(table, needs, settings)
     evidence = passes.evidence_of(table, made, needs, settings)
-    extremes = made.get(Extremes)
-    excluded = None if extremes is None else extremes.n_rows - evidence.n_rows
+    excluded = n_rows - evidence.n_rows
     evidence, grouped, offsets, more = passes.second_pass(table, evidence, needs, stripes, settings, excluded)
     left_out = passes.jackknife(evidence, made, grouped, offsets, needs)
     readings = {entry.name: _reading(entry, evidence, left_out, table.name) for entry in entries}
     groups = _group_readings(made, evidence, entries, table.name) if Grouped in made else {}
-    n_rows = extremes.n_rows if extremes is not None else evidence.n_rows
     return TableRecord(
         table=table.name,
         source=str(getattr(table, "source", "")),
         dtype=table.dtype,
         n_rows=n_rows,
         dim=table.dim,
-        n_excluded=excluded or 0,
+        n_excluded=excluded,
         passes=1 + more,
         sample_rows=0 if evidence.sample_rows is None else len(evidence.sample_rows),
         error_groups=len(left_out),

@@ -51,7 +51,7 @@ def _spectra(evidence: Evidence) -> dict[str, Any]:
     }
     if evidence.n_rows > 1:
         scale = evidence.mean_square
-        squares = gaussian_spectra(evidence.n_rows - 1, evidence.dim).mean(axis=0)
+        squares = gaussian_spectra(evidence.n_rows, evidence.dim, centered=True).mean(axis=0)
         curves["null_singular_values"] = np.sqrt(squares * scale).tolist()
         deviations = np.sqrt(np.maximum(evidence.moments.scatter.diagonal(), 0.0) / (evidence.n_rows - 1))
         alive = deviations > 0
@@ -95,7 +95,9 @@ def _sampled(evidence: Evidence, neighbors: bool) -> dict[str, Any]:
     alive = norms > 0
     if alive.sum() > 1:
         some = min(int(np.sqrt(2 * _MOST_PAIRS)), int(alive.sum()))
-        even = np.flatnonzero(alive)[np.linspace(0, alive.sum() - 1, some).astype(np.int64)]  # the sample is in table order
+        even = np.flatnonzero(alive)[
+            np.linspace(0, alive.sum() - 1, some).astype(np.int64)
+        ]  # the sample is in table order
         units = sample[even] / norms[even, None]
         cosines = (units @ units.T)[np.triu_indices(some, 1)]
         counts, edges = np.histogram(np.clip(cosines, -1.0, 1.0), bins=80, range=_window(cosines))

@@ -79,9 +79,7 @@ def spectrum(record: TableRecord) -> Figure | None:
         "spectrum",
         "Spectrum",
         "A flat curve uses every dimension; a steep one has collapsed onto the first few.",
-        chart.svg(
-            f"Singular values from {words.number(values[0])} down to {words.number(values[-1])} over {len(values)} ranks."
-        ),
+        chart.svg(f"Singular values from {words.number(values[0])} down to {words.number(values[-1])}."),
         ("rank", *(name for name, _ in drawn.values())),
         rows,
         [(kind, name) for kind, (name, _) in drawn.items()],
@@ -207,9 +205,7 @@ def _distribution(record: TableRecord, name: str, title: str, caption: str, axis
         name,
         title,
         caption,
-        chart.svg(
-            f"Histogram of {axis}, median {words.number(middle)}, from {words.number(values[0])} to {words.number(values[-1])}."
-        ),
+        chart.svg(f"{axis}: {words.number(values[0])} to {words.number(values[-1])}, median {words.number(middle)}."),
         ("rows", axis),
         rows,
     )
@@ -285,7 +281,9 @@ def dimensions(record: TableRecord) -> Figure | None:
     for place in at:
         chart.hover(
             place,
-            f"dimension {place}: median {words.number(middle[place])}, 5% {words.number(low[place])}, 95% {words.number(high[place])}",
+            f"dimension {place}: "
+            + ", ".join(words.number(each[place]) for each in (low, middle, high))
+            + " (5%, 50%, 95%)",
         )
     wide = sorted(range(len(middle)), key=lambda place: low[place] - high[place])[:_MOST_TABLE_ROWS]
     return Figure(
@@ -331,7 +329,7 @@ def norm_by_frequency(record: TableRecord) -> Figure | None:
         "Length by frequency",
         "A slope ties the length of a row to how often it occurs, and rankings by inner product with it.",
         chart.svg(
-            f"Mean norm from {words.number(heights[0])} for the rarest rows to {words.number(heights[-1])} for the most frequent."
+            f"Mean norm: rarest rows {words.number(heights[0])}, most frequent rows {words.number(heights[-1])}."
         ),
         ("tenth", "frequency", "mean norm", "rows"),
         rows,

@@ -56,7 +56,8 @@ def render_page(report: Any) -> str:
     """
     if not hasattr(report, "tables") or not len(report):
         raise InputError(
-            f"A page needs a report with at least one table; got {type(report).__name__}. Make one with fullspan.measure."
+            f"A page needs a report with at least one table; got {type(report).__name__}. "
+            "Make one with fullspan.measure."
         )
     environment = _environment()
     script = _source(environment, "page.js")
@@ -179,8 +180,10 @@ def _track(reading: Reading, grade: str | None) -> Markup:
         return Markup("")
     place = lambda x: 5 + 90 * (x - low) / (high - low)  # noqa: E731
     return Markup(
-        '<svg class="track" viewBox="0 0 100 14" preserveAspectRatio="xMinYMid" aria-hidden="true"><line class="rail" x1="2" x2="98" y1="7" y2="7"/>'
-        '<line class="mark" x1="{:.1f}" x2="{:.1f}" y1="1.5" y2="12.5"/><circle class="{}" cx="{:.1f}" cy="7" r="3.6"/></svg>'
+        '<svg class="track" viewBox="0 0 100 14" preserveAspectRatio="xMinYMid" aria-hidden="true">'
+        '<line class="rail" x1="2" x2="98" y1="7" y2="7"/>'
+        '<line class="mark" x1="{:.1f}" x2="{:.1f}" y1="1.5" y2="12.5"/>'
+        '<circle class="{}" cx="{:.1f}" cy="7" r="3.6"/></svg>'
     ).format(place(null), place(null), grade or "ok", place(value))
 
 

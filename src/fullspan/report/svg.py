@@ -1,4 +1,4 @@
-"""Small figures as inline SVG: scales with ticks, and the few marks that a report needs. Colors are classes of the page."""
+"""Small figures as inline SVG: scales with ticks, and the marks that a report needs; colors are classes of the page."""
 
 from __future__ import annotations
 

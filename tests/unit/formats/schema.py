@@ -6,12 +6,30 @@ import re
 from typing import Any
 
 _TYPES = {
-    "object": dict, "array": list, "string": str, "boolean": bool, "null": type(None), "integer": int, "number": (int, float),
-}  # fmt: skip
+    "object": dict,
+    "array": list,
+    "string": str,
+    "boolean": bool,
+    "null": type(None),
+    "integer": int,
+    "number": (int, float),
+}
 _KNOWN = {
-    "$schema", "$id", "$defs", "title", "description", "type", "required", "properties", "additionalProperties", "items",
-    "enum", "pattern", "minimum", "$ref",
-}  # fmt: skip
+    "$schema",
+    "$id",
+    "$defs",
+    "title",
+    "description",
+    "type",
+    "required",
+    "properties",
+    "additionalProperties",
+    "items",
+    "enum",
+    "pattern",
+    "minimum",
+    "$ref",
+}
 
 
 def problems(value: Any, schema: Any, root: Any, at: str = "$") -> list[str]:

@@ -179,9 +179,22 @@ def test_the_schema_has_the_version_of_the_code(schema):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(None, "–"), (0.0, "0"), (12345.678, "12,346"), (0.012345, "0.01235"), (1.2e-8, "1.200e-08"), (3e9, "3.000e+09"), (2.0, "2"),
-     (-0.5, "-0.5000"), (float("nan"), "undefined"), (float("inf"), "∞"), (9.9999, "10.000"), ("x\x1b", "x\\x1b"), (True, "True")],
-)  # fmt: skip
+    [
+        (None, "–"),
+        (0.0, "0"),
+        (12345.678, "12,346"),
+        (0.012345, "0.01235"),
+        (1.2e-8, "1.200e-08"),
+        (3e9, "3.000e+09"),
+        (2.0, "2"),
+        (-0.5, "-0.5000"),
+        (float("nan"), "undefined"),
+        (float("inf"), "∞"),
+        (9.9999, "10.000"),
+        ("x\x1b", "x\\x1b"),
+        (True, "True"),
+    ],
+)
 def test_numbers(value, text):
     assert words.number(value) == text
 
@@ -207,8 +220,14 @@ def test_places_are_few():
 
 def test_formats_by_suffix():
     assert [format_of(each) for each in (None, "a.JSON", "b.html", "c.md", "d.xml", "e", "f.txt")] == [
-        "text", "json", "html", "markdown", "junit", "text", "text",
-    ]  # fmt: skip
+        "text",
+        "json",
+        "html",
+        "markdown",
+        "junit",
+        "text",
+        "text",
+    ]
 
 
 def test_an_unknown_format_is_named(sick):

@@ -136,7 +136,7 @@ def findings_of(name: str = "item_embedding.weight") -> tuple[Finding, ...]:
             "warn",
             "All rows point in nearly the same direction",
             ({"measure": "average_cosine", "value": 0.4123, "null": 0.0, "threshold": 0.2},),
-            "A common offset is shared by all rows: the output bias of a softmax, or Adam's second moment of rare rows.",
+            "A common offset is shared by all rows: the bias of a softmax, or Adam's second moment of rare rows.",
             "fullspan measure items.npy --measures average_cosine",
             "average_cosine falls below 0.05, and the ranking of neighbors changes.",
             "https://fullspan.readthedocs.io/findings/#mean-shift",

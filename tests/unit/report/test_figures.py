@@ -14,8 +14,17 @@ from fullspan.store.records import TableRecord
 from tests.unit.report import planted
 
 KEYS = [
-    "spectrum", "cosines", "norm", "gini_index", "vector_entropy", "hoyer_sparsity", "shares", "dimensions", "frequency", "hubs",
-]  # fmt: skip
+    "spectrum",
+    "cosines",
+    "norm",
+    "gini_index",
+    "vector_entropy",
+    "hoyer_sparsity",
+    "shares",
+    "dimensions",
+    "frequency",
+    "hubs",
+]
 
 
 @pytest.fixture(scope="module")

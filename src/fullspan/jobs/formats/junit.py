@@ -17,7 +17,7 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def render_junit(report: Any) -> str:
-    """A report as JUnit XML: ``fail`` is a failure, ``warn`` and ``note`` pass with their text, waived ones are skipped."""
+    """A report as JUnit XML: ``fail`` fails, ``warn`` and ``note`` pass with their text, waived ones are skipped."""
     root = ET.Element("testsuites", name="fullspan")
     suites = [_suite(root, table) for table in report]
     for key in ("tests", "failures", "skipped"):

@@ -32,12 +32,13 @@ def _table(table: TableReport) -> str:
     findings = "".join(_finding(finding) for finding in words.by_severity(table.findings))
     groups = "".join(f"<p><b>{_text(group)}</b></p>{_readings(some.values())}" for group, some in record.groups.items())
     notes = "".join(f"<li>{_text(note)}</li>" for note in record.notes)
+    said = f"{_MARKS[worst]} {_text(words.verdict(table.findings, len(record.readings)))}"
     opened = " open" if not table.findings else ""
     return (
         f'<div style="border-left:3px solid {_COLORS[worst]};padding:2px 12px;margin:6px 0;max-width:60em">'
         f"<p><b>{_text(record.table or 'table')}</b> {_text(words.shape_of(record))}"
         f'<br><span style="opacity:.7">{_text(" · ".join(words.facts(record)))}</span></p>'
-        f'<p style="color:{_COLORS[worst]}"><b>{_MARKS[worst]} {_text(words.verdict(table.findings, len(record.readings)))}</b></p>'
+        f'<p style="color:{_COLORS[worst]}"><b>{said}</b></p>'
         f"{findings}<details{opened}><summary>{words.count(len(record.readings), 'reading')}</summary>"
         f"{_readings(record.readings.values())}{groups}{f'<ul>{notes}</ul>' if notes else ''}</details></div>"
     )
