@@ -74,7 +74,7 @@ class Facts:
         found: Reading | None = self.record.readings.get(measure)
         if found is None or found.value is None or not math.isfinite(found.value):
             return None
-        return Value(found.value, found.standard_error, found.null, found.null_deviation)
+        return Value(found.value, *map(_finite, (found.standard_error, found.null, found.null_deviation)))
 
     def curve(self, name: str) -> Array:
         """A curve of the profile; empty when it was not read."""
@@ -100,9 +100,9 @@ class Facts:
         """Length of the mean row."""
         found = self.reading("mean_vector_norm")
         if found is not None:
-            return found.value
-        squares = float(np.sum(self.curve("singular_values") ** 2) - np.sum(self.centered**2))
-        return math.sqrt(max(squares, 0.0) / max(self.n_rows, 1))
+            return max(found.value, 0.0)
+        whole, around = _length(self.curve("singular_values")), _length(self.centered)
+        return math.sqrt(max(whole - around, 0.0)) * math.sqrt(whole + around) / math.sqrt(max(self.n_rows, 1))
 
     @cached_property
     def centered(self) -> Array:
@@ -112,17 +112,19 @@ class Facts:
     @cached_property
     def spread(self) -> float:
         """Root mean squared distance of the rows from their mean."""
-        return float(np.sqrt(np.sum(self.centered**2) / max(self.n_rows, 1)))
+        return _length(self.centered) / math.sqrt(max(self.n_rows, 1))
 
     @cached_property
     def entry_size(self) -> float:
         """Root mean square of the entries of the table as it is."""
-        return float(np.sqrt(np.sum(self.curve("singular_values") ** 2) / max(self.n_rows * self.dim, 1)))
+        return _length(self.curve("singular_values")) / math.sqrt(max(self.n_rows * self.dim, 1))
 
     @cached_property
     def has_spread(self) -> bool:
         """Whether the rows differ by more than rounding."""
-        return len(self.centered) > 0 and self.spread > 8 * np.finfo(np.float64).eps * self.offset
+        return (
+            len(self.centered) > 0 and self.centered[0] > 0 and self.spread > 8 * np.finfo(np.float64).eps * self.offset
+        )
 
     @cached_property
     def centered_effective_rank(self) -> Value | None:
@@ -138,18 +140,26 @@ class Facts:
         found = self.reading("top_component_share")
         if found is not None and found.null is not None:
             return found
+        if not self.has_spread:
+            return None
         padded = np.zeros(self.dim)
-        padded[: len(self.centered)] = self.centered**2
-        return self._of_spectrum(top_component_share, padded, _TOP_SHARE) if self.has_spread else None
+        padded[: len(self.centered)] = self._shares
+        return self._of_spectrum(top_component_share, padded, _TOP_SHARE)
 
     def used_dimensions(self, share: float) -> int:
         """How many principal axes carry a share of the variance."""
-        return explained_variance_dims(self.centered**2, share) if self.has_spread else 0
+        return explained_variance_dims(self._shares, share) if self.has_spread else 0
+
+    @property
+    def _shares(self) -> Array:
+        """Variance along the principal axes, relative to the first."""
+        return np.square(self.centered / self.centered[:1])
 
     def _of_spectrum(self, function: Any, spectrum: Array, null: Any) -> Value | None:
         try:
             expected = null(self.n_rows, self.dim)
-            return Value(float(function(spectrum)), None, *(map(float, expected) if expected else (None, None)))
+            null_value, deviation = (None, None) if expected is None else map(float, expected)
+            return Value(float(function(spectrum)), None, null_value, deviation)
         except UndefinedMeasureError:
             return None
 
@@ -163,6 +173,16 @@ class Facts:
     def chance_of_a_tie(self) -> float:
         """Chance that two Gaussian numbers are equal once stored: ∫φ² times the spacing of the stored numbers."""
         return min(1.0, 0.29 * _COARSE.get(self.record.dtype, self.spacing))
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _length(values: Array) -> float:
+    """Root of the sum of squares, without overflow."""
+    largest = float(values.max(initial=0.0))
+    return largest * float(np.sqrt(np.sum(np.square(values / largest)))) if 0 < largest < math.inf else largest
 
 
 @lru_cache(maxsize=64)

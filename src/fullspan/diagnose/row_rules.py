@@ -333,11 +333,12 @@ def _denormal(facts: Facts, limits: Limits) -> Found | None:
     entries = found.get("entries")
     if not entries or not facts.n_rows or "warn" not in limits.grades:
         return None
-    share = entries / (facts.n_rows * facts.dim)
-    if share <= limits.options["denormal"]:
+    limit, total = limits.options["denormal"], facts.n_rows * facts.dim
+    share = entries / total
+    if share <= limit + limits.deviations * math.sqrt(limit / total):
         return None
     count = facts.count("denormal_rows")
-    evidence = _counted("denormal_entries", count, share, limits.options["denormal"], facts.named("denormal_rows"))
+    evidence = _counted("denormal_entries", count, share, limit, facts.named("denormal_rows"))
     title = f"{share:.1%} of the entries are below the smallest normal {facts.record.dtype}"
     return Found("warn", title, [evidence], remedies.tiny_numbers())
 

@@ -42,7 +42,7 @@ def complete_collapse(facts: Facts, limits: Limits) -> Iterator[Found]:
     if not exact and (facts.offset == 0 or (facts.n_rows - 1) * facts.dim < 3):
         return
     value = 0.0 if exact else facts.spread / facts.offset
-    severity = limits.grade(value)
+    severity = limits.grade(value) if math.isfinite(value) else None
     if severity is None:
         return
     where = "the origin" if facts.offset == 0 else "one point"
