@@ -16,7 +16,9 @@ from fullspan.summaries.quantiles import ColumnSketch
 __all__ = ["CrossMoments", "MovedRow"]
 
 _N_WORST = 10
-_LEAST_ROWS = 512
+_LEAST_ROWS = 2048
+#: Lengths whose products neither vanish nor overflow.
+_SAFE_LENGTHS = (1e-140, 1e140)
 
 
 @dataclass(frozen=True)
@@ -295,8 +297,7 @@ class _Moved:
             displacements = row_norms(y - x)
         lengths = row_norms(x), row_norms(y)
         alive = np.flatnonzero((lengths[0] > 0.0) & (lengths[1] > 0.0))
-        units = (x[alive] / lengths[0][alive, None], y[alive] / lengths[1][alive, None])
-        cosines = np.clip(np.vecdot(*units), -1.0, 1.0)
+        cosines = _cosines(x, y, *lengths, alive)
         made = cls(ColumnSketch(1), ColumnSketch(1), float(cosines.sum()), float(displacements.sum()))
         made.cosines.add(cosines[:, None])
         made.displacements.add(displacements[:, None])
@@ -307,10 +308,29 @@ class _Moved:
         )
 
 
+def _cosines(x: Array, y: Array, x_lengths: Array, y_lengths: Array, alive: Array) -> Array:
+    """Cosines of the rows that are not zero."""
+    if len(alive) < len(x):
+        x, y, x_lengths, y_lengths = x[alive], y[alive], x_lengths[alive], y_lengths[alive]
+    both = np.concatenate([x_lengths, y_lengths])
+    if both.min(initial=1.0) < _SAFE_LENGTHS[0] or both.max(initial=1.0) > _SAFE_LENGTHS[1]:
+        x, y = x / x_lengths[:, None], y / y_lengths[:, None]
+        x_lengths, y_lengths = np.ones(len(x)), np.ones(len(x))
+    return np.clip(np.vecdot(x, y) / x_lengths / y_lengths, -1.0, 1.0)
+
+
 def _extreme(values: Array, sign: float, block: Block, where: Array) -> tuple[MovedRow, ...]:
-    order = np.lexsort((block.index[where], sign * values))[:_N_WORST]
-    names = [None] * len(where) if block.ids is None else block.ids[where]
-    return tuple(MovedRow(float(values[o]), int(block.index[where[o]]), _plain(names[o])) for o in order)
+    key = sign * values
+    near = np.arange(len(key))
+    if len(key) > _N_WORST:
+        near = np.flatnonzero(key <= np.partition(key, _N_WORST - 1)[_N_WORST - 1])
+    order = near[np.lexsort((block.index[where[near]], key[near]))[:_N_WORST]]
+    names = None if block.ids is None else block.ids[where[order]]
+    found = zip(values[order].tolist(), block.index[where[order]].tolist(), strict=True)
+    return tuple(
+        MovedRow(value, position, None if names is None else _plain(names[place]))
+        for place, (value, position) in enumerate(found)
+    )
 
 
 def _worst(rows: tuple[MovedRow, ...], sign: float) -> tuple[MovedRow, ...]:

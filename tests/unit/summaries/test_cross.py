@@ -27,12 +27,13 @@ def _hsic(x: np.ndarray, y: np.ndarray) -> float:
     k, m = x @ x.T, y @ y.T
     np.fill_diagonal(k, 0.0)
     np.fill_diagonal(m, 0.0)
-    return np.trace(k @ m) + k.sum() * m.sum() / ((n - 1) * (n - 2)) - 2.0 * (k @ m).sum() / (n - 2)
+    both = k.sum(axis=0) @ m.sum(axis=0)
+    return np.sum(k * m) + k.sum() * m.sum() / ((n - 1) * (n - 2)) - 2.0 * both / (n - 2)
 
 
 @pytest.mark.parametrize("parts", [1, 2, 9])
 @pytest.mark.parametrize("offset", [0.0, 3.0, 1e3])
-@pytest.mark.parametrize("shape", [(60, 4, 4), (500, 3, 7), (1500, 6, 6), (12, 20, 20)])
+@pytest.mark.parametrize("shape", [(60, 4, 4), (500, 3, 7), (900, 6, 6), (12, 20, 20)])
 def test_moments_and_cka(shape, offset, parts):
     x, y = _pair(*shape, offset)
     made = _made(x, y, parts)
