@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from fullspan.io.quantized import (
     PACKED_BITS,
     STORAGE,
     BitRows,
+    Companions,
     ScaledRows,
     find_companions,
     refuse_packed,
@@ -25,6 +27,9 @@ from fullspan.io.quantized import (
 )
 
 __all__ = ["Checkpoint", "StoredTensor", "quote"]
+
+#: A scale is read whole; no table has more of them.
+MAX_SCALES = 2**28
 
 _INTEGER_CODES = ("int8", "uint8")
 
@@ -165,13 +170,27 @@ class Checkpoint:
             )
         beside = find_companions(tensor.name, self.tensors) if _takes_scale(tensor.dtype) else None
         if beside is not None:
-            scale = self._numbers(beside.scale) * np.float32(beside.factor)
-            zero = None if beside.zero_point is None else self._numbers(beside.zero_point)
-            self._check_row_major(tensor)
-            return ScaledRows(tensor.name, tensor.read(), tensor.dtype, scale, zero), f"{tensor.dtype} with scales"
+            return self._scaled(tensor, beside, options.dtype), f"{tensor.dtype} with scales"
         if tensor.dtype in _INTEGER_CODES:
             return self._codes(tensor, options.dtype)
         return tensor.read(), tensor.dtype
+
+    def _scaled(self, tensor: StoredTensor, beside: Companions, said: Any) -> ScaledRows:
+        """Codes with the scale, and the zero point, that lie beside them."""
+        if tensor.dtype == "uint8" and beside.zero_point is None and said != "uint8":
+            raise FormatError(
+                f"{tensor.name!r} needs a zero point beside its uint8 codes and {beside.scale!r}; got none. Are "
+                'they two codes of 4 bits in a byte? dtype="uint8" says that each byte is one code.'
+            )
+        if not self.tensors[beside.scale].dtype.startswith(("float", "bfloat")):
+            raise FormatError(
+                f"{tensor.name!r} needs a floating scale; got {self.tensors[beside.scale].dtype} in {beside.scale!r}."
+            )
+        self._check_row_major(tensor)
+        largest = math.prod(tensor.shape)
+        scale = self._numbers(beside.scale, largest) * np.float32(beside.factor)
+        zero = None if beside.zero_point is None else self._numbers(beside.zero_point, largest)
+        return ScaledRows(tensor.name, tensor.read(), tensor.dtype, scale, zero)
 
     def _codes(self, tensor: StoredTensor, said: Any) -> tuple[Any, str]:
         """Integer codes without a scale: what they mean is for the caller to say."""
@@ -186,17 +205,19 @@ class Checkpoint:
             f"integers) or {choices} (packed bits); got {'no scale' if said is None else f'dtype={said!r}'}."
         )
 
-    def _numbers(self, name: str) -> Array:
-        """A small tensor beside a table, as float32."""
+    def _numbers(self, name: str, largest: int) -> Array:
+        """A tensor beside a table, of at most so many numbers, as float32."""
         tensor = self.tensors[name]
         if tensor.dtype not in STORAGE:
             raise FormatError(f"The scale {name!r} needs a stored type that fullspan reads; got {tensor.dtype}.")
+        if math.prod(tensor.shape) > min(largest, MAX_SCALES):
+            raise FormatError(f"{name!r} needs at most a number for each of its table; got shape {tensor.shape}.")
         return widen(tensor.dtype)(np.asarray(tensor.read()[...])).astype(np.float32)
 
     def _check_row_major(self, tensor: StoredTensor) -> None:
         """bitsandbytes may store its codes in the order of a GPU's tiles, and says so beside them."""
         flag = tensor.name.removesuffix(".weight") + ".weight_format"
-        if flag in self.tensors and np.any(self._numbers(flag) != 0):
+        if flag in self.tensors and np.any(self._numbers(flag, 1) != 0):
             raise FormatError(
                 f"{tensor.name!r} needs rows in plain order; got a tiled layout ({flag!r} is not 0). Save it again "
                 "with a newer bitsandbytes."

@@ -142,6 +142,7 @@ _ZEROS = ("_zero_point", ".zero_point", "_zero_points", ".zero_points")
 _FOREIGN = {
     ".absmax": "4-bit codes of bitsandbytes",
     ".quant_map": "4-bit codes of bitsandbytes",
+    "_scale_2": "4-bit codes of NVFP4",
     ".g_idx": "GPTQ",
     ".qzeros": "GPTQ or AWQ",
 }

@@ -130,6 +130,35 @@ def test_codes_without_a_scale_are_never_guessed(tmp_path: Path) -> None:
     np.testing.assert_array_equal(signs[:, :6], np.where(E > 0, 1, -1))
 
 
+def test_bytes_with_a_scale_alone_may_be_two_codes(tmp_path: Path) -> None:
+    save_file = pytest.importorskip("safetensors.numpy").save_file
+    codes, scale = np.arange(12, dtype=np.uint8).reshape(4, 3), np.ones(4, np.float32) / 2
+    save_file({"emb.weight": codes, "emb.weight_scale": scale}, path := tmp_path / "q.safetensors")
+    with pytest.raises(
+        FormatError, match=r"needs a zero point beside its uint8 codes and 'emb.weight_scale'; got none"
+    ):
+        one(path)
+    np.testing.assert_array_equal(rows_of(one(path, dtype="uint8")), codes / 2)
+    zero = np.full(4, 3, np.uint8)
+    save_file({"emb.weight": codes, "emb.weight_scale": scale, "emb.weight_zero_point": zero}, path)
+    np.testing.assert_array_equal(rows_of(one(path)), (codes - 3.0) / 2)
+
+
+def test_scales_of_odd_types_and_sizes_are_refused(tmp_path: Path) -> None:
+    save_file = pytest.importorskip("safetensors.numpy").save_file
+    codes = np.ones((4, 3), np.int8)
+    save_file({"emb.weight": codes, "emb.weight_scale": np.ones((4, 1), np.uint8)}, path := tmp_path / "q.safetensors")
+    with pytest.raises(FormatError, match=r"needs a floating scale; got uint8 in 'emb.weight_scale'"):
+        one(path)
+    save_file({"emb.weight": codes, "emb.weight_scale": np.ones((4, 4), np.float32)}, path)
+    with pytest.raises(FormatError, match=r"'emb.weight_scale' needs at most a number for each of its table"):
+        one(path)
+    scales = {"emb.weight_scale": np.ones(4, np.float32), "emb.weight_scale_2": np.ones(1, np.float32)}
+    save_file({"emb.weight": codes, **scales}, path)
+    with pytest.raises(FormatError, match="got 4-bit codes of NVFP4"):
+        one(path, "emb.weight")
+
+
 def test_foreign_packings_are_refused(tmp_path: Path) -> None:
     save_file = pytest.importorskip("safetensors.numpy").save_file
     tensors = {"emb.qweight": np.ones((4, 4), np.int32), "emb.scales": np.ones((4, 4), np.float16)}
