@@ -116,7 +116,7 @@ def test_tables_lists_without_measuring(cli, tables):
     ended = cli("tables", tables / "model.npz")
     assert ended.code == 0
     assert re.search(r"user_embedding +100 × 8 +float32", ended.out)
-    assert "Next: fullspan measure '" in ended.out
+    assert "Next, for those marked: fullspan measure '" in ended.out
     plain = json.loads(cli("tables", tables / "model.npz", "--json").out)
     assert [each["shape"] for each in plain] == [[100, 8], [200, 8]]
 

@@ -11,7 +11,7 @@ import click
 
 from fullspan.cli.lazy import Command
 from fullspan.cli.options import debug_option, file_argument, option
-from fullspan.cli.output import colored, echo, print_rich
+from fullspan.cli.output import colored, echo, print_rich, width_of
 
 __all__ = ["tables"]
 
@@ -46,7 +46,7 @@ def tables(file: str, everything: bool, as_json: bool) -> None:
     if len(shown) < len(found):
         echo(f"\n{len(found) - len(shown):,} other tensors: fullspan tables --all {_quoted(file)}\n")
     if guessed:
-        echo(f"\nNext: fullspan measure {_quoted(file)}\n")
+        echo(f"\nNext, for those marked: fullspan measure {_quoted(file)}\n")
 
 
 def _print(found: list[Any]) -> None:
@@ -55,19 +55,22 @@ def _print(found: list[Any]) -> None:
 
     from fullspan.jobs.formats.words import clean
 
+    rows = [(clean(each.name), _shape(each.shape), clean(each.dtype), clean(each.why)) for each in found]
+    wide = sum(max((len(row[column]) for row in rows), default=0) + 2 for column in range(4)) + 2
+    reasons = wide <= width_of(sys.stdout)  # else only --json gives them
     grid = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    grid.add_column("", width=1)
     grid.add_column("table", overflow="fold")
     grid.add_column("shape", justify="right", no_wrap=True)
     grid.add_column("type", no_wrap=True)
-    grid.add_column("embedding?", overflow="fold")
-    for each in found:
-        name = Text(clean(each.name), "bold" if each.embedding else "")
+    if reasons:
+        grid.add_column("", style="dim", no_wrap=True)
+    for each, (name, shape, dtype, why) in zip(found, rows, strict=True):
+        title = Text(name, "bold" if each.embedding else "")
         for other in each.also:
-            name.append(f"\n= {clean(other)}", "dim")
-        mark = Text.assemble(
-            ("✓ " if each.embedding else "– ", "green" if each.embedding else "dim"), (clean(each.why), "dim")
-        )
-        grid.add_row(name, _shape(each.shape), clean(each.dtype), mark)
+            title.append(f"\n= {clean(other)}", "dim")
+        mark = Text("✓", "green") if each.embedding else Text("")
+        grid.add_row(mark, title, shape, dtype, *([why] if reasons else []))
     print_rich(grid, color=colored(sys.stdout))
 
 

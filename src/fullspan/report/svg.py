@@ -46,9 +46,13 @@ def ticks_of(low: float, high: float, log: bool = False, most: int = 6) -> list[
         return [(low, _label(low, 0))] if math.isfinite(low) else []
     if log:
         first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
-        if last - first >= 1:
+        if last - first >= 2:
             step = max(1, math.ceil((last - first + 1) / most))
             return [(10.0**power, "10" + str(power).translate(_SUPERSCRIPT)) for power in range(first, last + 1, step)]
+        steps = [part * 10.0**power for power in range(first - 1, last + 1) for part in (1, 2, 5)]
+        inside = [place for place in steps if low * (1 - 1e-9) <= place <= high * (1 + 1e-9)]
+        if len(inside) >= 3:
+            return [(place, f"{place:,.4g}") for place in inside]
     step = _step((high - low) / (most - 1))
     first = math.ceil(low / step - 1e-9)
     places = [(at * step) for at in range(first, math.floor(high / step + 1e-9) + 1)]
