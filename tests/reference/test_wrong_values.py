@@ -218,3 +218,38 @@ def test_gini_of_tiny_rows_is_not_even():
 def test_every_refusal_is_ours():
     assert issubclass(UndefinedMeasureError, FullspanError)
     assert issubclass(InputError, FullspanError)
+
+
+def test_shapes_are_refused_with_the_shape():
+    for function in (directions.average_cosine, isotropy.isotropy, neighbors.hubness_skew):
+        with pytest.raises(InputError, match=r"needs a table of shape \(rows, dim\); got shape \(5,\)"):
+            function(np.ones(5))
+        with pytest.raises(InputError, match=r"got shape \(5, 0\)"):
+            function(np.ones((5, 0)))
+        with pytest.raises(UndefinedMeasureError, match="at least 1 row; got 0"):
+            function(np.ones((0, 5)))
+        with pytest.raises(InputError, match="real numbers; got dtype object"):
+            function(np.array([["a", None]], dtype=object))
+
+
+def test_what_the_catalog_itself_refuses():
+    zeros, few = TableEvidence(np.zeros((9, 4))), TableEvidence(gaussian(4, 4), np.ones(4))
+    for name in ("mean_norm_ratio", "norm_variation"):
+        with pytest.raises(UndefinedMeasureError, match=rf"{name} needs at least one non-zero row; got 9 zero rows"):
+            CATALOG[name].read(zeros)
+    with pytest.raises(UndefinedMeasureError, match="more rows than dimensions; got 4 rows of dim 4"):
+        CATALOG["log_determinant"].read(few)
+    with pytest.raises(UndefinedMeasureError, match="a correlation needs four rows; got 3"):
+        CATALOG["length_frequency_correlation"].standard_error(TableEvidence(gaussian(3, 4), np.arange(3.0)))
+
+
+def test_values_below_the_resolution_of_the_type_are_marked():
+    random = np.random.default_rng(0)
+    E = random.standard_normal((400, 10))
+    E[:, 9] = E[:, :9] @ random.standard_normal(9)
+    entry = CATALOG["inverse_condition_number"]
+    for dtype in ("float64", "float32", "float16"):
+        evidence = TableEvidence(E.astype(dtype))
+        assert entry.below_resolution(evidence, entry.read(evidence))
+    whole = TableEvidence(gaussian(400, 10).astype(np.float16))
+    assert not entry.below_resolution(whole, entry.read(whole))

@@ -79,20 +79,27 @@ def marchenko_pastur(tall: int, wide: int) -> Float[Array, " wide"]:
     return tall * np.interp(levels, cumulative / cumulative[-1], x)
 
 
-@lru_cache(maxsize=64)
-def gaussian_spectra(n_rows: int, dim: int) -> Float[Array, "draws wide"]:
-    """``(draws, min(n, dim))`` squared singular values of Gaussian tables with unit variance, descending.
+def gaussian_spectra(n_rows: int, dim: int, centered: bool = False) -> Float[Array, "draws ranks"]:
+    """``(draws, ranks)`` squared singular values of Gaussian tables with unit variance, descending.
 
     Parameters
     ----------
     n_rows, dim
-        Shape; for the centered table hand over one row less.
+        Shape of the table.
+    centered
+        Of the table minus its mean row. That has the law of one row less; above 32 rows a dimension this is far below
+        the deviation, and the draws of the uncentered table are handed out.
 
     Returns
     -------
     array
-        One draw a row; a single row of quantiles above 1024 dimensions. Read-only.
+        One draw a row, read-only; a single row of quantiles above 1024 dimensions. Cached.
     """
+    return _spectra(n_rows - 1 if centered and n_rows <= 32 * dim else n_rows, dim)
+
+
+@lru_cache(maxsize=64)
+def _spectra(n_rows: int, dim: int) -> Float[Array, "draws ranks"]:
     wide, tall = sorted((n_rows, dim))
     if wide > _SIMULATED_DIM:
         spectra = marchenko_pastur(tall, wide)[None]
@@ -130,8 +137,7 @@ def spectrum_null(
         factor = float(scale) if scaled and scale is not None else 1.0
 
         def read(n: int, d: int) -> Null:
-            few = n <= 32 * d  # beyond, one row more or less is far below the deviation, and the draws are shared
-            spectra = gaussian_spectra(n - centered if few else n, d)
+            spectra = gaussian_spectra(n, d, centered)
             length = d if kind == "eigenvalues" else min(n, d)
             padded = np.zeros((len(spectra), length))
             padded[:, : spectra.shape[1]] = spectra
@@ -341,7 +347,7 @@ def _log_sum_exp(x: Array) -> Array:
 
 
 def _normal_isotropy(n: int, d: int, scale: float, center: bool, both: bool) -> Null | None:
-    spectra = gaussian_spectra(n - center, d)
+    spectra = gaussian_spectra(n, d, center)
     t = np.zeros((len(spectra), max(d, spectra.shape[1])))
     t[:, : spectra.shape[1]] = spectra * scale / n
     if t.max() > 30:
