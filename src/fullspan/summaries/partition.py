@@ -40,7 +40,7 @@ class Partition(Summary):
     -----
     Option of the recipe: ``directions``. Float32 rows are projected in float32 while no projection exceeds 16, else in
     float64; the largest exponent is taken out where it could overflow. Relative error of a ratio of Z below 1e-6.
-    Cost: 0.4 µs a float32 row for 128 directions at dim 128.
+    Cost: 0.6 µs a float32 row for 128 directions at dim 128.
 
     References
     ----------
@@ -101,7 +101,7 @@ class _Builder:
         self.plus, self.minus = np.full(count, -np.inf), np.full(count, -np.inf)
         self.sums = np.zeros(count)
         step = max(1, _CHUNK_BYTES // (4 * max(dim, count)))
-        self.step = max(step, min(2 * dim, 4096))
+        self.step = max(step, min(8 * dim, 1024), min(2 * dim, 4096))
         self.scratch = np.empty((2, self.step, count), dtype=np.float32)
         self.fast = np.zeros((2, count))
 

@@ -45,7 +45,7 @@ class Reservoir(Summary):
     Options of the recipe: ``size`` (1,000), ``seed`` (0), ``stratify="frequency"`` shares the size evenly over the
     powers of two of the frequency, so that rare strata are sampled whole; at most one row less a stratum is taken than
     `size` would allow. Whether a row is taken depends on the seed and on its position alone, so that two partitions of
-    one table give one sample. Cost: 0.02 µs a row that is not taken; memory ``size`` rows twice.
+    one table give one sample. Cost: 0.06 µs a row that is not taken; memory ``size`` rows twice.
     """
 
     dim: int

@@ -52,7 +52,7 @@ class Triangle(Summary):
     Notes
     -----
     Options of the recipe: ``weighted=True`` weights every row by its frequency; ``use_torch`` decides who factors:
-    torch's QR takes about 3.5 times as long as the float64 product EᵀE at dim 128, NumPy's 6 to 7 times. None (the
+    torch's QR takes about 4 times as long as the float64 product EᵀE at dim 128, NumPy's 7 to 8 times. None (the
     default) takes torch when the program has already imported it; True imports it; digits agree to rounding.
 
     Singular values are within about 1e-15 of the largest on float64 rows, whatever their ratio. Memory ``8·(dim+1)²``
