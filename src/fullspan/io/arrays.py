@@ -21,7 +21,7 @@ from fullspan._typing import Array, Block, Table
 from fullspan.errors import InputError, UnknownNameError, did_you_mean
 from fullspan.io._bounds import checked_shape, chosen_names, one_line
 from fullspan.io.base import ArrayTable, OpenOptions, StreamTable, TableInfo, float_rows, stored_dtype
-from fullspan.io.beside import KINDS, attach
+from fullspan.io.beside import KINDS, attach, attach_to_fitting
 
 __all__ = ["TensorRows", "list_tables", "open_tables"]
 
@@ -62,7 +62,8 @@ def open_tables(source: Any, names: Sequence[str] | None, options: OpenOptions) 
         from fullspan.io.columnar import open_frame
 
         return open_frame(source, names, options)
-    return [attach(table, options) for table in _tables(source, names)]
+    tables = _tables(source, names)
+    return [attach(tables[0], options)] if len(tables) == 1 else attach_to_fitting(tables, options)
 
 
 def list_tables(source: Any) -> list[TableInfo]:

@@ -16,7 +16,7 @@ from fullspan.io._bounds import one_line, reading
 from fullspan.io.base import ArrayTable, OpenOptions, StreamTable, with_beside
 from fullspan.io.streams import local_path, open_bytes
 
-__all__ = ["KINDS", "attach", "checked_frequencies", "given_values", "is_path"]
+__all__ = ["KINDS", "attach", "attach_arrays", "attach_to_fitting", "checked_frequencies", "given_values", "is_path"]
 
 KINDS = ("ids", "labels", "frequencies")
 #: Bytes of a file of ids, labels or frequencies: 64 million rows of 32 characters.
@@ -25,8 +25,28 @@ _MAX_BYTES = 2**31
 
 def attach(table: Table, options: OpenOptions) -> Table:
     """Put what the options give beside the rows of `table`; a table with nothing to add comes back as it is."""
+    return attach_arrays(table, _given(options))
+
+
+def attach_to_fitting(tables: list[Table], options: OpenOptions) -> list[Table]:
+    """Put what the options give beside the tables of as many rows; at least one must have as many.
+
+    A checkpoint holds tokens and positions, and one file of frequencies is about one of them.
+    """
+    given = _given(options)
+    for what, values in given.items():
+        if len(tables) and all(table.n_rows not in (None, len(values)) for table in tables):
+            rows = ", ".join(str(table.n_rows) for table in tables[:8])
+            raise InputError(f"{what} need as many values as a table has rows ({rows}); got {len(values)}.")
+    return [
+        attach_arrays(table, {what: values for what, values in given.items() if table.n_rows in (None, len(values))})
+        for table in tables
+    ]
+
+
+def _given(options: OpenOptions) -> dict[str, Array]:
     given = {what: given_values(getattr(options, what), what) for what in KINDS}
-    return attach_arrays(table, {what: values for what, values in given.items() if values is not None})
+    return {what: values for what, values in given.items() if values is not None}
 
 
 def attach_arrays(table: Table, given: dict[str, Array]) -> Table:

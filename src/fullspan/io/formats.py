@@ -108,7 +108,8 @@ def open_tables(
         Column of the vectors; or a glob (``"emb_*"``), ``/regex/`` or prefix over one column a dimension.
     ids, labels, frequencies
         What lies beside the rows: a column's name, a path to a file with one value a row (npy, csv, txt), or an
-        array of shape ``(n_rows,)``; False leaves out what the file itself has. Frequencies are counts or
+        array of shape ``(n_rows,)``; False leaves out what the file itself has. Of several tables, those of as many
+        rows get them. Frequencies are counts or
         probabilities, finite and not negative.
     dtype
         Stored type where the format leaves it open: ``"float32x128"`` with the dim for a raw file; ``"float32"`` or
@@ -154,9 +155,9 @@ def open_tables(
         tables = module.open_tables(path, names, options)
     if found.beside:
         return tables
-    from fullspan.io.beside import attach
+    from fullspan.io.beside import attach, attach_to_fitting
 
-    return [attach(one, options) for one in tables]
+    return [attach(tables[0], options)] if len(tables) == 1 else attach_to_fitting(tables, options)
 
 
 def open_table(
@@ -280,6 +281,11 @@ def _by_suffix(path: Path) -> Format | None:
 def _text(path: Path, first: bytes, format_: Format | None) -> Format:
     """A text format: by suffix where it says csv, tsv or jsonl, else by the first line."""
     if not sniff.is_text(first):
+        if format_ is not None and not format_.named:
+            raise FormatError(
+                f"A {format_.name} file needs text in UTF-8; got other bytes in {str(path)!r}. "
+                "Convert it (iconv -f latin1 -t utf-8), or is it of another kind?"
+            )
         known = ", ".join(one.suffixes[0] for one in FORMATS if one.suffixes)
         raise FormatError(
             f"fullspan needs a file of a known format; got {str(path)!r}, which starts with {one_line(first[:8])}. "

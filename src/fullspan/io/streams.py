@@ -143,16 +143,21 @@ def _at_most(stream: BinaryIO, n_bytes: int) -> bytes:
 
 def line_chunks(stream: BinaryIO, name: str, chunk_bytes: int = 2**22) -> Iterator[list[bytes]]:
     """Whole lines without their ends, many at a time; a line of more than 25 MiB is refused, blank ones are kept."""
-    rest = b""
+    rest: list[bytes] = []
+    n_bytes = 0
     while chunk := stream.read(chunk_bytes):
-        lines = (rest + chunk).split(b"\n")
-        rest = lines.pop()
-        if len(rest) > MAX_LINE:
+        first, mark, later = chunk.partition(b"\n")
+        rest.append(first)
+        n_bytes += len(first)
+        if n_bytes > MAX_LINE:
             raise FormatError(f"{name!r} needs lines of at most {MAX_LINE} bytes; got a longer one. Is it text?")
-        if lines:
-            yield lines
-    if rest:
-        yield [rest]
+        if mark:
+            lines = later.split(b"\n")
+            last = lines.pop()
+            yield [b"".join(rest), *lines]
+            rest, n_bytes = [last], len(last)
+    if n_bytes:
+        yield [b"".join(rest)]
 
 
 def stem(path: Path) -> str:

@@ -55,8 +55,11 @@ class TextColumns:
 
     def _fields(self, line: str) -> list[str]:
         quoting = csv.QUOTE_MINIMAL if self._quotes else csv.QUOTE_NONE
-        csv.field_size_limit(MAX_LINE)
-        return next(csv.reader([line], delimiter=self._delimiter, quoting=quoting), [])
+        before = csv.field_size_limit(MAX_LINE)
+        try:
+            return next(csv.reader([line], delimiter=self._delimiter, quoting=quoting), [])
+        finally:
+            csv.field_size_limit(before)
 
     def _schema(self) -> Any:
         import pyarrow as pa

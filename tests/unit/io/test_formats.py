@@ -68,8 +68,8 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "E.html": (b"<!DOCTYPE html><html>", "got an HTML page"),
     "E.xz": (b"\xfd7zXZ\0" + bytes(9), "got an xz file.*unxz"),
     "unknown": (bytes(range(256)), "needs a file of a known format; got .*Known suffixes: .npy"),
-    "binary.csv": (b"a,b\n1,\0\x01\x02", "needs a file of a known format"),
-    "latin.csv": ("wörd,1,2\n".encode("latin-1") * 3, "needs a file of a known format"),
+    "binary.csv": (b"a,b\n1,\0\x01\x02", "A csv file needs text in UTF-8"),
+    "latin.csv": ("wörd,1,2\n".encode("latin-1") * 3, "A csv file needs text in UTF-8; got other bytes.*iconv"),
     "E.parquet.gz": (
         gzip.compress(b"PAR1" + bytes(99)),
         "needs random access; got one compressed with gzip.*gunzip -k",
@@ -214,3 +214,10 @@ def test_remote_files() -> None:
 def test_a_file_url(tmp_path: Path) -> None:
     (tmp_path / "E.npy").write_bytes(npy())
     assert open_table(f"file://{tmp_path}/E.npy").n_rows == 9
+
+
+def test_frequencies_go_to_the_table_of_as_many_rows() -> None:
+    tables = open_tables({"wte": np.ones((9, 2)), "wpe": np.ones((4, 2))}, frequencies=np.arange(9))
+    assert [next(table.blocks()).frequencies is not None for table in tables] == [True, False]
+    with pytest.raises(InputError, match=r"frequencies need as many values as a table has rows \(9, 4\); got 3"):
+        open_tables({"wte": np.ones((9, 2)), "wpe": np.ones((4, 2))}, frequencies=np.arange(3))

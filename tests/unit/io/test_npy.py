@@ -130,8 +130,8 @@ def test_npz_round_trip(tmp_path: Path, save, block_rows: int | None) -> None:
         table = open_table(tmp_path / "E.npz", table=name)
         assert np.array_equal(rows_of(table, block_rows), E)
         blocks = list(table.blocks(block_rows))
-        assert np.concatenate([block.ids for block in blocks]).tolist() == words.tolist()
-        assert np.concatenate([block.frequencies for block in blocks]).tolist() == list(range(23))
+        assert np.concatenate([np.asarray(block.ids) for block in blocks]).tolist() == words.tolist()
+        assert np.concatenate([np.asarray(block.frequencies) for block in blocks]).tolist() == list(range(23))
     assert next(open_table(tmp_path / "E.npz", table="E", ids=False).blocks()).ids is None
 
 
