@@ -142,6 +142,23 @@ def test_an_interrupt_is_quiet_and_130(cli, tables, monkeypatch):
     assert cli("measure", tables / "good.npy") == (130, "", "")
 
 
+def test_what_the_system_refuses_is_one_line_and_exit_2(cli, tables, monkeypatch):
+    monkeypatch.setattr(job, "measure", failing(PermissionError(13, "Permission denied", "x.npy")))
+    ended = cli("measure", tables / "good.npy")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.endswith("got Permission denied at 'x.npy'.\n")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full on this system")  # noqa: PTH110
+def test_a_full_standard_output_is_one_line_and_exit_2():
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        done = subprocess.run(
+            [sys.executable, "-m", "fullspan", "measures"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "No space left on device" in done.stderr
+
+
 def test_a_closed_pipe_is_quiet():
     with subprocess.Popen(
         [sys.executable, "-m", "fullspan", "measures"], stdout=subprocess.PIPE, stderr=subprocess.PIPE

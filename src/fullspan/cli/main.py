@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -67,8 +68,7 @@ def main(args: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         code = _broken_pipe()
     except OSError as error:
-        code = _say(f"Standard output needs room; got {error.strerror}.", 2)
-        _broken_pipe()
+        code = _refused(error)
     sys.exit(code)
 
 
@@ -108,10 +108,20 @@ def _failed(error: Exception) -> int:
         return _say(
             "The input needs more memory than there is. Choose one table with --table, or a smaller --sample.", 2
         )
+    if isinstance(error, OSError):
+        return _refused(error)
     what = " ".join(f"{type(error).__name__}: {error}".split())
     return _say(
         f"Internal error ({what}). Please report it with what `fullspan --debug …` prints for the same command.", 4
     )
+
+
+def _refused(error: OSError) -> int:
+    """What the system did not let us do; standard output may be what is full, so nothing more is written to it."""
+    where = f" at {error.filename!r}" if error.filename else ""
+    code = _say(f"Reading and writing need files that the system grants; got {error.strerror or error}{where}.", 2)
+    _broken_pipe()
+    return code
 
 
 def _say(message: Any, code: int) -> int:
@@ -123,5 +133,6 @@ def _say(message: Any, code: int) -> int:
 
 def _broken_pipe() -> int:
     """Point standard output nowhere, so that the interpreter does not complain when it flushes at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with contextlib.suppress(OSError, ValueError):  # a captured stream has no descriptor
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return _EXIT_PIPE
