@@ -236,19 +236,19 @@ def _compare(old: Any, new: Any, names: list[str], align: str, sample: int, seed
             raise InputError(
                 f"drift reads both tables more than once; got a stream for {each.name}. Save it to a file first."
             )
-    records = [_record(each, which, names, seed, progress) for each, which in ((old, "old"), (new, "new"))]
+    before, after = (_record(each, which, names, seed, progress) for each, which in ((old, "old"), (new, "new")))
     ids = _ids(old), _ids(new)
-    how, notes = _alignment(align, *ids, *records)
-    changes = {name: change for name in names if (change := _change(name, *records)) is not None}
+    how, notes = _alignment(align, *ids, before, after)
+    changes = {name: change for name in names if (change := _change(name, before, after)) is not None}
     if how == "none":
         x, y = (fold(each, Reservoir.with_options(size=sample, seed=seed)).rows for each in (old, new))
         readings = _unaligned(x, y, seed) if old.dim == new.dim else {}
-        return TableDrift(*records, how, None, None, None, readings, changes, (), notes)
+        return TableDrift(before, after, how, None, None, None, readings, changes, (), notes)
     pairs = _Aligned(old, new, ids if how == "id" else (None, None))
     if not pairs.n_common:
         raise NothingEvaluatedError(
-            f"drift needs rows with the same id on both sides; got none in common ({len(ids[0])} and {len(ids[1])} ids). "
-            "Compare the distributions with --align none."
+            f"drift needs rows with the same id on both sides; got none in common "
+            f"({pairs.n_old} and {pairs.n_new} ids). Compare the distributions with --align none."
         )
     plan = CrossMoments.with_options(split=old.dim) | Reservoir.with_options(size=sample, seed=seed)
     made = fold(pairs, plan, progress=None if progress is None else _told(progress, pairs))
@@ -256,7 +256,7 @@ def _compare(old: Any, new: Any, names: list[str], align: str, sample: int, seed
     readings = _aligned(made[CrossMoments], rows[:, : old.dim], rows[:, old.dim :], seed)
     moved = tuple({"position": r.position, "id": r.id, "cosine": r.value} for r in made[CrossMoments].least_cosine)
     removed, added = pairs.n_old - pairs.n_common, pairs.n_new - pairs.n_common
-    return TableDrift(*records, how, pairs.n_common, added, removed, readings, changes, moved, notes)
+    return TableDrift(before, after, how, pairs.n_common, added, removed, readings, changes, moved, notes)
 
 
 def _record(table: Any, which: str, names: list[str], seed: int, progress: Any) -> TableRecord:
@@ -301,10 +301,8 @@ def _alignment(
         return "id", ()
     if old.n_rows == new.n_rows:
         return "position", ("Rows were aligned by position, since the tables have no ids.",)
-    return "none", (
-        f"Rows were not aligned: the tables have no ids, and {old.n_rows:,} and {new.n_rows:,} rows. "
-        "Only distributions are compared.",
-    )
+    note = f"Rows were not aligned: the tables have no ids, and {old.n_rows:,} and {new.n_rows:,} rows."
+    return "none", (f"{note} Only distributions are compared.",)
 
 
 class _Aligned:
@@ -335,11 +333,11 @@ class _Aligned:
 
     def _side_by_side(self, block_rows: int | None) -> Iterator[Block]:
         other = self.new.blocks(block_rows)
-        rest: Array | None = None
+        rest: Array = np.empty((0, self.new.dim), dtype=np.float32)
         for block in self.old.blocks(block_rows):
             parts, missing = [], len(block)
             while missing:
-                if rest is None or not len(rest):
+                if not len(rest):
                     rest = next(other).widened().rows
                 parts.append(rest[:missing])
                 rest = rest[missing:]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ def measure(
     source: Any,
     *,
     measures: Iterable[str] | None = None,
-    table: str | None = None,
+    table: str | Sequence[str] | None = None,
     column: str | None = None,
     ids: Any = None,
     labels: Any = None,
@@ -69,7 +69,8 @@ def measure(
     measures
         Names from ``fullspan measures``; None takes the default set and the hygiene of the table.
     table
-        Name or glob of the tables to take from a checkpoint; None takes those that look like embeddings.
+        Name or glob (``"*.weight"``) of the tables to take from a checkpoint, or several of them; None takes those that
+        look like embeddings.
     column, ids, labels, frequencies, dtype
         Where the vectors are and what lies beside them: see :func:`fullspan.open_table`.
     by
@@ -119,6 +120,7 @@ def measure(
     4.0
     """
     names = _names(measures)
+    explicit = measures is not None and not set(_names(None)) <= set(names)  # all defaults and more are no demand
     whole = measures is None if hygiene is None else hygiene
     if by is not None and by not in ("label", "frequency") and labels is None:
         labels, by = by, "label"
@@ -131,7 +133,7 @@ def measure(
     for each in opened:
         told = None if progress is None else _told(progress, each)
         mine = Settings(sample, neighbors, standard_errors, by, seed, block_rows, told) if told else settings
-        record = measure_table(each, names, mine, hygiene=whole, explicit=measures is not None)
+        record = measure_table(each, names, mine, hygiene=whole, explicit=explicit)
         key = _fresh_key(each.name, reports)
         reports[key] = TableReport(record, diagnose(record, limits))
     return Report(reports, provenance(source, names, settings))

@@ -106,41 +106,48 @@ def stripes_for(dim: int, n_rows: int | None, settings: Settings) -> int:
     return count if count >= _FEWEST_STRIPES else 0
 
 
-def first_pass(table: Any, needs: Needs, settings: Settings) -> tuple[Summaries, int]:
-    """The summaries of the first pass, and the number of jackknife groups among them."""
+def first_pass(table: Any, needs: Needs, settings: Settings) -> tuple[Summaries, int, int]:
+    """The summaries of the first pass, the number of jackknife groups among them, and the number of rows read."""
     stripes = stripes_for(table.dim, table.n_rows, settings)
     doubled = [kind for name, kind in (("spectrum", Moments), ("units", UnitMoments)) if name in needs.kinds]
     rows_per_dim = 4 if table.dim <= 256 or not stripes else 1
     plan = Plan.of(())
     inner = Plan.of([kind.with_options(rows_per_dim=rows_per_dim) for kind in doubled])
     if doubled and stripes:
-        plan = plan | Stripes.with_options(plan=inner, by=stripes)
+        plan = plan.also(Stripes.with_options(plan=inner, by=stripes))
     else:
-        plan = plan | inner
+        plan = plan.also(inner)
         stripes = 0
     if "rows" in needs.kinds:
-        plan = plan | RowProfile.with_options(details=needs.hygiene)
+        plan = plan.also(RowProfile.with_options(details=needs.hygiene))
     if "weighted" in needs.kinds:
-        plan = plan | WeightedMoments
+        plan = plan.also(WeightedMoments)
     if "frequency" in needs.kinds:
-        plan = plan | FrequencyProfile
+        plan = plan.also(FrequencyProfile)
     if "sample" in needs.kinds or needs.hygiene:
-        plan = plan | Reservoir.with_options(size=settings.sample, seed=settings.seed)
+        plan = plan.also(Reservoir.with_options(size=settings.sample, seed=settings.seed))
     if "spectrum" in needs.kinds and not table.repeatable and table.dtype == "float64":
-        plan = plan | Triangle
+        plan = plan.also(Triangle)
     if needs.hygiene:
-        plan = plan | Extremes.with_options(stored_dtype=table.dtype) | Duplicates
+        plan = plan.also(Extremes.with_options(stored_dtype=table.dtype)).also(Duplicates)
     if settings.by is not None:
         grouped = [*doubled, *([RowProfile] if "rows" in needs.kinds else [])]
-        plan = plan | Grouped.with_options(plan=Plan.of(grouped), by=settings.by)
-    made = _fold(table, plan, settings, "reading")
-    return made, stripes
+        plan = plan.also(Grouped.with_options(plan=Plan.of(grouped), by=settings.by))
+    made, n_rows = _fold(table, plan, settings, "reading")
+    return made, stripes, n_rows
 
 
-def _fold(table: Any, plan: Plan, settings: Settings, phase: str, clean: bool = False) -> Summaries:
-    told = settings.progress
-    progress = None if told is None else (lambda done: told(phase, done))
-    return fold(table, plan, block_rows=settings.block_rows, clean=clean, progress=progress)
+def _fold(table: Any, plan: Plan, settings: Settings, phase: str, clean: bool = False) -> tuple[Summaries, int]:
+    """The summaries, and how many rows were read, the excluded ones among them."""
+    count = 0
+
+    def progress(done: int) -> None:
+        nonlocal count
+        count = done
+        if settings.progress is not None:
+            settings.progress(phase, done)
+
+    return fold(table, plan, block_rows=settings.block_rows, clean=clean, progress=progress), count
 
 
 def evidence_of(table: Any, made: Summaries, needs: Needs, settings: Settings) -> Evidence:
@@ -179,24 +186,24 @@ def needs_triangle(evidence: Evidence, needs: Needs) -> bool:
 
 
 def second_pass(
-    table: Any, evidence: Evidence, needs: Needs, stripes: int, settings: Settings, excluded: int | None = None
-) -> tuple[Evidence, Grouped | None, Array | None, int]:
+    table: Any, evidence: Evidence, needs: Needs, stripes: int, settings: Settings, excluded: int = 0
+) -> tuple[Evidence, Any, Array | None, int]:
     """Read the rows again for what needs eigenvectors, or a spectrum without squares.
 
-    Returns the evidence, the grouped partition sums and their shifts for the jackknife, and the passes made (0 or 1).
+    Returns the evidence, the partition sums as :class:`Grouped` and their shifts for the jackknife (None without), and
+    the passes made (0 or 1).
     """
     triangle = "spectrum" in needs.kinds and table.repeatable and needs_triangle(evidence, needs)
     directions, offsets = _directions(evidence, needs) if table.repeatable else (None, None)
     plan = Plan.of(())
     if triangle:
-        plan = plan | Triangle
+        plan = plan.also(Triangle)
     if directions is not None:
-        plan = plan | Stripes.with_options(
-            plan=Plan.of(Partition.with_options(directions=directions)), by=max(stripes, 1)
-        )
+        inner = Plan.of(Partition.with_options(directions=directions))
+        plan = plan.also(Stripes.with_options(plan=inner, by=max(stripes, 1)))
     if not plan.recipes:
         return evidence, None, None, 0
-    made = _fold(table, plan, settings, "second pass", clean=excluded == 0)
+    made, _ = _fold(table, plan, settings, "second pass", clean=excluded == 0)
     if triangle:
         evidence = evidence.but(spectrum=made[Triangle])
     grouped = made[Stripes] if directions is not None else None
@@ -231,9 +238,7 @@ def with_log_z(evidence: Evidence, sums: Any, offsets: Any, needs: Needs) -> Evi
     return evidence.but(log_z=parts.get("partition"), centered_log_z=parts.get("centered_partition"))
 
 
-def jackknife(
-    evidence: Evidence, made: Summaries, grouped: Grouped | None, offsets: Array | None, needs: Needs
-) -> list[Evidence]:
+def jackknife(evidence: Evidence, made: Summaries, grouped: Any, offsets: Array | None, needs: Needs) -> list[Evidence]:
     """The evidence of the table without each group in turn."""
     if Stripes not in made:
         return []

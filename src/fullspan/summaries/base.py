@@ -105,7 +105,7 @@ class Summary(metaclass=SummaryType):
             return self
         return NotImplemented
 
-    def _check_mergeable(self, other: Self) -> None:
+    def _check_mergeable(self, other: Summary) -> None:
         if type(other) is not type(self):
             raise InputError(
                 f"merge needs two summaries of one kind; got {type(self).__name__} and {type(other).__name__}."
@@ -158,6 +158,10 @@ class Plan:
         raise InputError(f"A plan needs summary classes, such as fs.Moments | fs.RowProfile; got {what!r}.")
 
     def __or__(self, other: Any) -> Plan:
+        return self.also(other)
+
+    def also(self, other: Any) -> Plan:
+        """This plan with what another one asks for."""
         mine = {recipe.summary: recipe for recipe in self.recipes}
         for recipe in Plan.of(other).recipes:
             known = mine.setdefault(recipe.summary, recipe)

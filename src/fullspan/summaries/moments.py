@@ -191,8 +191,7 @@ class _Builder:
         self.n_rows, self.weight, self.peak = 0, 0.0, 0.0
         self.capacity = max(rows_per_dim * dim, min(_CHUNK_BYTES // (8 * max(dim, 1)), 8192))
         self.filled = 0
-        self.pilot: Array | None = None
-        self.shift = False
+        self.shift: Array | None = None
         self.total = np.zeros(dim)
         self.products: Array | None = None
 
@@ -201,15 +200,15 @@ class _Builder:
             return
         roots = self._roots(block)
         self.peak = max(self.peak, float(block.norms.max()))
-        if self.pilot is None:
+        if self.products is None:
             self._start(block.rows)
         done = 0
         while done < len(block):
             take = min(self.capacity - self.filled, len(block) - done)
             chunk = self.buffer[self.filled : self.filled + take]
             chunk[...] = block.rows[done : done + take]
-            if self.shift:
-                chunk -= self.pilot
+            if self.shift is not None:
+                chunk -= self.shift
             if roots is not None:
                 chunk *= roots[done : done + take, None]
                 self.roots[self.filled : self.filled + take] = roots[done : done + take]
@@ -221,7 +220,7 @@ class _Builder:
 
     def summary(self) -> Moments:
         self._flush()
-        mean = np.zeros(self.dim) if self.pilot is None else self.pilot * self.shift
+        mean = np.zeros(self.dim) if self.shift is None else self.shift
         scatter = np.zeros((self.dim, self.dim)) if self.products is None else self.products.copy()
         weight = self.weight if self.weighted else float(self.n_rows)
         if weight > 0.0:
@@ -233,9 +232,10 @@ class _Builder:
     def _start(self, rows: Array) -> None:
         head = np.asarray(rows[:1024], dtype=np.float64)
         with np.errstate(over="ignore", under="ignore"):
-            self.pilot = head.mean(axis=0)
+            pilot = head.mean(axis=0)
             spread = head.std(axis=0)
-        self.shift = bool(np.any(np.abs(self.pilot) > _OFFSET_WORTH_SHIFTING * spread) and len(head) > 1)
+        worth = np.any(np.abs(pilot) > _OFFSET_WORTH_SHIFTING * spread) and len(head) > 1
+        self.shift = pilot if worth else None
         self.buffer = np.empty((self.capacity, self.dim))
         self.roots = np.empty(self.capacity if self.weighted else 0)
         self.ones = np.ones(self.capacity)

@@ -152,8 +152,9 @@ def row_values(rows: Array, norms: Array) -> Array:
 
     Notes
     -----
-    All three are taken from ``z = |x| - m`` with m the mean of ``|x|``. Sorting z and adding its squares keeps
-    the digits that ``|x|`` itself loses when a row has a large common offset; m then divides out. Rows for which float32 is not enough (offset above 1000 deviations, extreme scale) are taken in float64.
+    All three are taken from ``z = |x| - m`` with m the mean of ``|x|``. Sorting z and adding its squares keeps the
+    digits that ``|x|`` itself loses when a row has a large common offset; m then divides out. Rows for which float32 is
+    not enough (offset above 500 deviations, extreme scale) are taken in float64.
     """
     dim = rows.shape[1]
     values = np.empty((len(rows), 3))

@@ -169,8 +169,13 @@ class _Builder:
         done = 0
         while done < len(rows):
             take = min(self.capacity - self.filled, len(rows) - done)
-            self.buffer[self.filled : self.filled + take] = rows[done : done + take]
-            self.norms[self.filled : self.filled + take] = norms[done : done + take]
+            chunk = self.buffer[self.filled : self.filled + take]
+            if self.n_fast:
+                inverse = (1.0 / norms[done : done + take]).astype(np.float32)
+                np.multiply(rows[done : done + take], inverse[:, None], out=chunk)
+            else:  # kept as they are: a table that ends here is taken exactly
+                chunk[...] = rows[done : done + take]
+                self.norms[self.filled : self.filled + take] = norms[done : done + take]
             self.filled += take
             done += take
             if self.filled == self.capacity:
@@ -178,7 +183,8 @@ class _Builder:
 
     def _flush(self) -> None:
         chunk = self.buffer[: self.filled]
-        chunk *= (1.0 / self.norms[: self.filled]).astype(np.float32)[:, None]
+        if not self.n_fast:
+            chunk *= (1.0 / self.norms[: self.filled]).astype(np.float32)[:, None]
         self.total += np.ones(self.filled, dtype=np.float32) @ chunk
         self.products += np.matmul(chunk.T, chunk, out=scratch(self.dim, np.float32))
         self.n_fast += self.filled

@@ -46,7 +46,14 @@ def render_markdown(report: Any) -> str:
     """A :class:`~fullspan.jobs.drift.DriftReport` as Markdown."""
     lines = []
     for table in report:
-        lines += [f"## {words.clean(table.table)}: {_shapes(table)}", "", _rows(table), "", f"**{_verdict(table)}**", ""]
+        lines += [
+            f"## {words.clean(table.table)}: {_shapes(table)}",
+            "",
+            _rows(table),
+            "",
+            f"**{_verdict(table)}**",
+            "",
+        ]
         if table.readings:
             lines += _markdown(["distance", "value", "p by chance", "aims at"], _distances(table))
         lines += _markdown(["measure", "old", "new", "change", "z"], _changes(table))
@@ -93,7 +100,9 @@ _AIMS = {
 
 
 def _distances(table: Any) -> list[list[str]]:
-    return [[name, _value(r), words.number(r.detail.get("p")), _AIMS.get(name, "")] for name, r in table.readings.items()]
+    return [
+        [name, _value(r), words.number(r.detail.get("p")), _AIMS.get(name, "")] for name, r in table.readings.items()
+    ]
 
 
 def _value(reading: Reading) -> str:
