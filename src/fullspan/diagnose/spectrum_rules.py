@@ -176,7 +176,8 @@ def _cosine_shares(facts: Facts, limits: Limits, count: int) -> tuple[list[tuple
 def _variance_shares(facts: Facts, count: int) -> tuple[list[tuple[int, float]], float, float]:
     """The largest shares in the variance, by the width between the 5th and the 95th percentile."""
     even = count / facts.dim
-    deviation = even * (1 - even) * 3.1 / math.sqrt(facts.n_rows)
+    n_rows = min(facts.n_rows, facts.record.sample_rows or facts.n_rows)
+    deviation = even * (1 - even) * 3.1 / math.sqrt(n_rows)
     curves = facts.record.profile.get("dimension_quantiles") or {}
     squares = np.square(np.asarray(curves.get("q95", []), float) - np.asarray(curves.get("q05", []), float))
     if len(squares) != facts.dim or not squares.sum() > 0:

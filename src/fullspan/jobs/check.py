@@ -346,8 +346,9 @@ def propose_rules(report: Any, *, tables: Iterable[str] | None = None, today: dt
     >>> import numpy as np
     >>> import fullspan as fs
     >>> report = fs.measure(np.eye(8), measures=["information_abundance"])
-    >>> print(propose_rules(report).splitlines()[5])
+    >>> print("\\n".join(propose_rules(report).splitlines()[4:6]))
     measure = "information_abundance"
+    min = 6.4
     """
     whole = report if isinstance(report, Report) else load_report(report)
     names = list(whole.tables) if tables is None else list(tables)
@@ -383,7 +384,7 @@ def _proposed(name: str, table: TableReport) -> list[str]:
             f"[[check]]  # this run: {value:.6g}{error}\n"
             f"tables = {_toml(_literal(name))}\n"
             f"measure = {_toml(measure)}\n"
-            f"{side} = {limit!r}\n"
+            f"{side} = {float(f'{limit:.6g}')!r}\n"
             'severity = "fail"\n'
         )
     return parts
