@@ -89,10 +89,13 @@ def _info(name: str, value: Any) -> TableInfo:
 
 
 def _is_frame(source: Any) -> bool:
-    """Whether it is a table with columns: pandas, polars, pyarrow."""
-    return hasattr(source, "__arrow_c_stream__") or (
-        type(source).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow") and hasattr(source, "columns")
-    )
+    """Whether it is a table with columns: pandas, polars, pyarrow, a Hugging Face data set."""
+    if hasattr(source, "__arrow_c_stream__"):
+        return True
+    package = type(source).__module__.partition(".")[0]
+    if package == "datasets":
+        return hasattr(source, "with_format") and isinstance(getattr(source, "column_names", None), list)
+    return package in ("pandas", "polars", "pyarrow") and hasattr(source, "columns")
 
 
 def _tables(source: Any, names: Sequence[str] | None) -> list[Table]:

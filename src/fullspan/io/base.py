@@ -240,8 +240,10 @@ class StreamTable:
                 f"{self.name!r} needs to be read again, but its rows came from an iterator; got a second pass. "
                 "Pass an array, a file, or an object whose blocks() starts anew."
             )
-        self._was_read = True
         size = block_rows_for(self.dim, self.itemsize) if block_rows is None else block_rows
+        if size < 1:
+            raise InputError(f"A block needs at least one row; got block_rows={size}.")
+        self._was_read = True
         done = 0
         for block in self._read(size):
             if block.dim != self.dim:

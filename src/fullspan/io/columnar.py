@@ -199,6 +199,8 @@ def _as_arrow(frame: Any) -> Any:
 
     if type(frame).__module__.partition(".")[0] == "pandas":
         return _of_pandas(frame)
+    if type(frame).__module__.partition(".")[0] == "datasets":
+        return frame.with_format("arrow")[:]
     if isinstance(frame, pa.RecordBatch):
         return pa.Table.from_batches([frame])
     if isinstance(frame, (pa.Array, pa.ChunkedArray)):

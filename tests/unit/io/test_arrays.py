@@ -220,3 +220,10 @@ def test_a_mapping_by_name() -> None:
     assert [(info.name, info.embedding) for info in list_tables(source)] == [("user", False), ("item", False)]
     with pytest.raises(UnknownNameError, match="no table named 'itm'.*item"):
         open_table(source, table="itm")
+
+
+@pytest.mark.parametrize("block_rows", [0, -1])
+def test_a_block_needs_a_row(block_rows: int) -> None:
+    for source in (E, iter([E])):
+        with pytest.raises(InputError, match=f"A block needs at least one row; got block_rows={block_rows}"):
+            list(open_table(source).blocks(block_rows))

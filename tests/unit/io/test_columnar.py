@@ -261,3 +261,18 @@ def test_truncated_files_are_refused(tmp_path: Path, suffix: str) -> None:
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(FormatError, match="needs a.*(parquet|Arrow) file; got: .*truncated, damaged"):
         open_table(path)
+
+
+def test_other_objects_with_columns() -> None:
+    table = pa.table({"word": WORDS, "vec": lists("fixed")})
+    for source in (table.to_batches()[0], table.to_reader(), table["vec"]):
+        assert np.array_equal(rows_of(open_table(source), 7), E)
+    tensors = pa.table({"vec": pa.FixedShapeTensorArray.from_numpy_ndarray(E)})
+    assert np.array_equal(rows_of(open_table(tensors), 7), E)
+
+
+def test_a_hugging_face_data_set_in_memory() -> None:
+    datasets = pytest.importorskip("datasets")
+    opened = open_table(datasets.Dataset.from_dict({"id": WORDS, "emb": E.tolist()}))
+    assert np.array_equal(rows_of(opened, 7).astype("f4"), E)
+    assert next(opened.blocks(2)).ids.tolist() == WORDS[:2]  # type: ignore[union-attr]

@@ -157,7 +157,8 @@ def main(kind: str, first: int, count: int) -> None:
     data = make()
     good = bad = 0
     slowest = 0.0
-    with tempfile.TemporaryDirectory() as name:
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as name:
         path = Path(name) / f"table{suffix}"
         path.write_bytes(data)
         read_all(path, 10_000)
