@@ -59,7 +59,7 @@ def _moments(made: Moments) -> Numbers:
     return {
         "n_rows": made.n_rows,
         "weight": made.weight,
-        "mean": made.mean,
+        "mean": (made.mean, made.peak),
         "scatter": (made.scatter, squares + 1e-6 * offset),
         "peak": made.peak,
     }
@@ -70,7 +70,7 @@ def _triangle(made: Triangle) -> Numbers:
     return {
         "n_rows": made.n_rows,
         "weight": made.weight,
-        "mean": made.mean,
+        "mean": (made.mean, size),
         "singular_values": made.singular_values,
         "centered_singular_values": (made.centered_singular_values, made.centered_singular_values.max() + 1e-4 * size)
         if made.n_rows
@@ -164,7 +164,7 @@ def _cross(made: CrossMoments) -> Numbers:
     size = float(np.abs(made.scatter).max(initial=0.0)) + 1e-6 * made.n_rows * offset
     return {
         "n_rows": made.n_rows,
-        "mean": made.mean,
+        "mean": (made.mean, float(np.sqrt(size)) + float(np.sqrt(offset))),
         "scatter": (made.scatter, size),
         "norm_sums": (made.norm_sums, float(made.norm_sums.max(initial=0.0)) + 1e-6 * size * size),
         "norm_vectors": (made.norm_vectors, size * float(np.sqrt(size)) + 1e-300),
