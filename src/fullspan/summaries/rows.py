@@ -245,7 +245,7 @@ class _Narrow:
             squares = work.sum(axis=0) * inverse**2
             rest = z.sum(axis=0) * inverse
             ranked = self._ranked(z, n) * inverse
-        _combine(dim, ranked, plain, squares, rest, out)
+            _combine(dim, ranked, plain, squares, rest, out)
 
     def _ranked(self, z: Array, n: int) -> Array:
         """The sum of (2i - d - 1) z over the sorted entries of every row."""
