@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 import fullspan as fs
 from fullspan._typing import Array
@@ -24,6 +25,13 @@ MEASURES = [
 ]
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> Iterator[None]:
+    """Small matrices: threads of BLAS would mostly wait for each other."""
+    with threadpool_limits(1):
+        yield
+
+
 class Planted(NamedTuple):
     """A table with one kind of damage, and where it is."""
 
@@ -34,10 +42,11 @@ class Planted(NamedTuple):
     frequencies: Array | None = None
 
 
-def measured(E: Array, *, neighbors: bool = True, frequencies: Array | None = None) -> fs.Report:
+def measured(E: Array, *, neighbors: bool = True, frequencies: Array | None = None, exact: bool = False) -> fs.Report:
+    """Measured as float32 unless `exact`: float64 tables of small rank are read twice."""
     names = [name for name in MEASURES if frequencies is not None or "frequency" not in catalog.get(name).needs]
     return fs.measure(
-        E,
+        E.astype(np.float32) if E.dtype == np.float64 and not exact else E,
         measures=names,
         hygiene=True,
         standard_errors=False,
@@ -259,7 +268,7 @@ def test_gaussian_tables_are_not_blamed() -> None:
     `wide-for-data` states the shape: it speaks on every table with n - 1 < dim, and on no other.
     """
     random = np.random.default_rng(7)
-    shapes = [(int(2 ** random.uniform(1, 8)), int(2 ** random.uniform(0, 6))) for _ in range(40)]
+    shapes = [(int(2 ** random.uniform(1, 7)), int(2 ** random.uniform(0, 6))) for _ in range(25)]
     alarms: Counter[str] = Counter()
     noisy = narrow = 0
     for number in range(1000):
@@ -267,7 +276,7 @@ def test_gaussian_tables_are_not_blamed() -> None:
         dtype = ("float32", "float64", "float16")[number % 3]
         E = (random.standard_normal((n, d)) * 10 ** random.uniform(-1.5, 2)).astype(dtype)
         frequencies = random.zipf(1.5, n).astype(float) if number % 5 == 0 else None
-        findings = measured(E, neighbors=number % 4 == 0, frequencies=frequencies).findings
+        findings = measured(E, neighbors=number % 4 == 0, frequencies=frequencies, exact=True).findings
         alarms.update(finding.rule for finding in findings)
         noisy += any(finding.rule != "wide-for-data" for finding in findings)
         narrow += n - 1 < d

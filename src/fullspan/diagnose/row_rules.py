@@ -216,8 +216,8 @@ def non_finite(facts: Facts, limits: Limits) -> Iterator[Found]:
         "inf_rows": infinite,
         "columns": facts.named("non_finite_columns", "columns")[:50],
     }
-    hold = "holds" if count == 1 else "hold"
-    title = f"{count:,} of {total:,} rows {hold} NaN or infinity and are left out of every reading"
+    hold, are = ("holds", "is") if count == 1 else ("hold", "are")
+    title = f"{count:,} of {total:,} rows {hold} NaN or infinity and {are} left out of every reading"
     yield Found(severity, title, [evidence], remedies.not_finite())
 
 

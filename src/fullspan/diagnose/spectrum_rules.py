@@ -127,9 +127,12 @@ def rogue_dimensions(facts: Facts, limits: Limits) -> Iterator[Found]:
         ("variance_share", "variance", *_variance_shares(facts, count)),
     ):
         largest = facts.reading("rogue_dimension_share") if measure == "mean_cosine_share" and count == 1 else None
+        shares, rest = shares[:count], shares[count:]
         total = Value(sum(share for _, share in shares), largest and largest.error, null, deviation)
         if not shares or null > 0.99 or not total.beyond_null(limits.deviations):
             continue
+        if rest and rest[0][1] > 0.5 * shares[0][1]:
+            continue  # more than few dimensions are that large: the others are small, and other rules say so
         severity = limits.grade((total.value - null) / (1 - null), total.error and total.error / (1 - null))
         if severity == "fail" and measure == "mean_cosine_share" and not _matters(facts, limits):
             severity = "warn"
@@ -164,17 +167,17 @@ def _listed(dims: list[int]) -> str:
 
 
 def _cosine_shares(facts: Facts, limits: Limits, count: int) -> tuple[list[tuple[int, float]], float, float]:
-    """The largest shares in the mean cosine where there is one; by chance it comes from squared normal numbers."""
+    """The largest shares in the mean cosine and the next; by chance they come from squared normal numbers."""
     cosine = facts.reading("average_cosine")
     null, deviation = largest_shares(facts.dim, count)
     if cosine is None or cosine.value < limits.options["cosine"] or not cosine.beyond_null(limits.deviations):
         return [], null, deviation
     shares = facts.record.profile.get("dimension_shares") or []
-    return [(each["dimension"], float(each["share"])) for each in shares[:count]], null, deviation
+    return [(each["dimension"], float(each["share"])) for each in shares[: count + 1]], null, deviation
 
 
 def _variance_shares(facts: Facts, count: int) -> tuple[list[tuple[int, float]], float, float]:
-    """The largest shares in the variance, by the width between the 5th and the 95th percentile."""
+    """The largest shares in the variance and the next, by the width between the 5th and the 95th percentile."""
     even = count / facts.dim
     n_rows = min(facts.n_rows, facts.record.sample_rows or facts.n_rows)
     deviation = even * (1 - even) * 3.1 / math.sqrt(n_rows)
@@ -182,7 +185,7 @@ def _variance_shares(facts: Facts, count: int) -> tuple[list[tuple[int, float]],
     squares = np.square(np.asarray(curves.get("q95", []), float) - np.asarray(curves.get("q05", []), float))
     if len(squares) != facts.dim or not squares.sum() > 0:
         return [], even, deviation
-    order = np.argsort(squares)[::-1][:count]
+    order = np.argsort(squares)[::-1][: count + 1]
     return [(int(j), float(squares[j] / squares.sum())) for j in order], even, deviation
 
 
@@ -192,20 +195,20 @@ def hubness(facts: Facts, limits: Limits) -> Iterator[Found]:
     if skew is None or skew.null is None or not sample:
         return
     # the null is simulated a few times only: never trust it more than the skewness of as many normal numbers
-    skew = skew._replace(deviation=max(skew.deviation or 0.0, math.sqrt(6 / sample)))
-    if not skew.beyond_null(limits.deviations):
+    null, deviation = skew.null, max(skew.deviation or 0.0, math.sqrt(6 / sample))
+    if abs(skew.value - null) <= limits.deviations * deviation:
         return
-    room = 1 + max(skew.null, 0.0)
-    severity = limits.grade((skew.value - skew.null) / room, skew.error and skew.error / room)
+    room = 1 + max(null, 0.0)
+    severity = limits.grade((skew.value - null) / room, skew.error and skew.error / room)
     if severity is None:
         return
-    evidence = [skew.evidence("hubness_skew", threshold=skew.null + limits.limit(severity) * room, sample_rows=sample)]
+    evidence = [skew.evidence("hubness_skew", threshold=null + limits.limit(severity) * room, sample_rows=sample)]
     missed = facts.reading("antihub_share")
     if missed is not None:
         evidence.append(missed.evidence("antihub_share", sample_rows=sample))
     title = (
         f"hubs: within a sample of {sample:,} rows, neighbor counts have skewness {skew.value:.2g} "
-        f"where a table of this shape has {skew.null:.2g}"
+        f"where a table of this shape has {null:.2g}"
     )
     yield Found(severity, title, evidence, remedies.hubs())
 

@@ -129,11 +129,13 @@ def check(
         file.refuse_unmatched(report.tables)
     good = _baseline_of(baseline, file, checks)
     tables, unevaluated, evaluated = {}, [], 0
+    alone = len(report) == 1 and good is not None and len(good) == 1  # one table against one: names may differ
     for key, table in report.tables.items():
+        before = None if good is None else next(iter(good)) if alone else good.tables.get(key)
         found = list(diagnose(replace(table.record, table=key), thresholds, today=today))
         for each in checks:
             if matches(key, each.tables):
-                outcome, could = _evaluate(each, key, table, good)
+                outcome, could = _evaluate(each, key, table, before)
                 evaluated += could
                 if outcome is not None and could:
                     found.append(waived(outcome, thresholds.waivers, today))
@@ -178,12 +180,12 @@ def _baseline_of(baseline: Any, file: RulesFile | None, checks: tuple[Check, ...
     return chosen if isinstance(chosen, Report) else load_report(chosen)
 
 
-def _evaluate(each: Check, key: str, table: TableReport, good: Report | None) -> tuple[Finding | None, bool]:
+def _evaluate(each: Check, key: str, table: TableReport, before: TableReport | None) -> tuple[Finding | None, bool]:
     """The finding of a check and whether it could be evaluated; no finding when it passed."""
     reading, why = _reading(each, key, table)
     if reading is None or reading.value is None:
         return _not_evaluated(each, key, why), False
-    unit, why = _unit(each, key, table, reading, good)
+    unit, why = _unit(each, key, table, reading, before)
     if unit is None:
         return _not_evaluated(each, key, why), False
     value, error = reading.value / unit, abs((reading.standard_error or 0.0) / unit)
@@ -216,7 +218,9 @@ def _missing(measure: str) -> str:
     return f"{measure} was not measured: the report leaves it out"
 
 
-def _unit(each: Check, key: str, table: TableReport, reading: Reading, good: Report | None) -> tuple[float | None, str]:
+def _unit(
+    each: Check, key: str, table: TableReport, reading: Reading, before: TableReport | None
+) -> tuple[float | None, str]:
     """What the value is divided by, or why there is no such number."""
     if each.relative_to == "absolute":
         return 1.0, ""
@@ -227,13 +231,12 @@ def _unit(each: Check, key: str, table: TableReport, reading: Reading, good: Rep
             kind = "a null of 0" if reading.null == 0 else "no null"
             return None, f'{each.measure} has {kind}, so it cannot be relative to it: take relative_to = "absolute"'
         return reading.null, ""
-    assert good is not None
-    if key not in good.tables:
-        return None, f"the baseline report has no table of this name (it has: {', '.join(list(good.tables)[:20])})"
-    before, _ = _reading(each, key, good.tables[key])
-    if before is None or not before.value:
+    if before is None:
+        return None, "the baseline report has no table of this name"
+    found, _ = _reading(each, key, before)
+    if found is None or not found.value:
         return None, f"the baseline report has no {each.measure} other than 0 for it"
-    return before.value, ""
+    return found.value, ""
 
 
 def _not_evaluated(each: Check, key: str, why: str) -> Finding:
@@ -361,14 +364,15 @@ def propose_rules(report: Any, *, tables: Iterable[str] | None = None, today: dt
     day = today or dt.date.today()
     parts = ["# Proposed from a good run: see docs/check.md. Every limit has room for four standard errors.\n"]
     for name in names:
-        parts += _proposed(name, whole.tables[name])
-        parts += _proposed_waivers(name, whole.tables[name], day + dt.timedelta(days=_WAIVED_DAYS))
+        glob = "*" if len(whole) == 1 else _literal(name)
+        parts += _proposed(glob, whole.tables[name])
+        parts += _proposed_waivers(glob, whole.tables[name], day + dt.timedelta(days=_WAIVED_DAYS))
     if len(parts) == 1:
         raise NothingEvaluatedError("propose_rules needs readings to guard; got a report without any of them.")
     return "\n".join(parts)
 
 
-def _proposed(name: str, table: TableReport) -> list[str]:
+def _proposed(glob: str, table: TableReport) -> list[str]:
     parts = []
     for measure, side, relative, absolute in _GUARDED:
         reading = table.record.readings.get(measure)
@@ -382,7 +386,7 @@ def _proposed(name: str, table: TableReport) -> list[str]:
         error = "" if reading.standard_error is None else f" ± {reading.standard_error:.2g}"
         parts.append(
             f"[[check]]  # this run: {value:.6g}{error}\n"
-            f"tables = {_toml(_literal(name))}\n"
+            f"tables = {_toml(glob)}\n"
             f"measure = {_toml(measure)}\n"
             f"{side} = {float(f'{limit:.6g}')!r}\n"
             'severity = "fail"\n'
@@ -390,11 +394,11 @@ def _proposed(name: str, table: TableReport) -> list[str]:
     return parts
 
 
-def _proposed_waivers(name: str, table: TableReport, until: dt.date) -> list[str]:
+def _proposed_waivers(glob: str, table: TableReport, until: dt.date) -> list[str]:
     failing = [finding for finding in table.findings if finding.severity == "fail" and finding.waived is None]
     return [
         f"[[waive]]  # {finding.title.translate(_ONE_LINE)}\n"
-        f"tables = {_toml(_literal(name))}\n"
+        f"tables = {_toml(glob)}\n"
         f"rule = {_toml(finding.rule)}\n"
         'reason = "present in the run that these rules were proposed from: look at it before this date"\n'
         f"until = {until.isoformat()}\n"

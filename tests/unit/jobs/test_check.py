@@ -156,6 +156,7 @@ def test_a_baseline_without_the_table_is_not_a_pass(good: fs.Report, write: Writ
     other = fs.Report({"items": good["items"]})
     result = check(good, rules, baseline=other)
     assert result.exit_code == 3
+    assert check(fs.Report({"renamed": good["items"]}), rules, baseline=other).passed  # one against one
     assert "no table of this name" in result.unevaluated[0].title
 
 
@@ -271,8 +272,13 @@ def test_proposed_rules_pass_on_the_run_they_came_from_and_fail_on_a_collapsed_o
     }
 
 
+def test_limits_of_one_table_hold_for_one_table_of_any_name(good: fs.Report, write: WriteRules) -> None:
+    rules = write(propose_rules(fs.Report({"items": good["items"]})))
+    assert check(fs.Report({"renamed": good["items"]}), rules).passed
+
+
 def test_what_fails_already_is_waived_for_a_while(write: WriteRules) -> None:
-    shifted = {'it[e]ms "*"': table() + 3}
+    shifted = {'it[e]ms "*"': table() + 3, "itemss": table()}
     report = fs.measure(shifted, neighbors=False)
     text = propose_rules(report, today=dt.date(2026, 12, 1))
     (waiver,) = tomllib.loads(text)["waive"]
