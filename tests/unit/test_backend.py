@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +22,23 @@ open_table(numpy.ones((3, 2)))
 print("torch" in sys.modules, "pyarrow" in sys.modules, "pandas" in sys.modules)
 """
     assert python(code).split() == ["False"] * 3
+
+
+def test_reading_files_does_not_load_pandas(python: Callable[[str], str], tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"id": ["a", "b"], "v": [[1.0, 2.0], [3.0, 4.0]]}), tmp_path / "t.parquet")
+    (tmp_path / "t.csv").write_text("id,a,b\nx,1,2\ny,2,3.5\n")
+    (tmp_path / "t.txt").write_text("a 1 2\nb 2 3\n")
+    code = f"""
+import sys
+from fullspan.io.formats import open_table
+for name in ("t.parquet", "t.csv", "t.txt"):
+    assert list(open_table({str(tmp_path)!r} + "/" + name).blocks())[0].ids is not None
+print("torch" in sys.modules, "pandas" in sys.modules)
+"""
+    assert python(code).split() == ["False"] * 2
 
 
 def test_tensors_and_modules_are_recognized() -> None:

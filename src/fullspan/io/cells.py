@@ -14,6 +14,7 @@ from fullspan.io.base import float_rows
 from fullspan.io.beside import checked_frequencies
 
 __all__ = [
+    "as_numpy",
     "frequencies_of",
     "is_float",
     "is_number",
@@ -28,6 +29,9 @@ __all__ = [
     "rows_of_columns",
     "rows_of_lists",
 ]
+
+#: Arrow's names of types that NumPy calls otherwise.
+_NUMPY_NAMES = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
 
 def plain(kind: Any) -> Any:
@@ -75,7 +79,7 @@ def is_packed(kind: Any) -> bool:
 def number_name(kind: Any) -> str:
     import pyarrow as pa
 
-    return "float64" if pa.types.is_decimal(kind) else np.dtype(kind.to_pandas_dtype()).name
+    return "float64" if pa.types.is_decimal(kind) else np.dtype(_NUMPY_NAMES.get(str(kind), str(kind))).name
 
 
 def packed_type(name: str, width: int, dtype: Any) -> tuple[int, str]:
@@ -89,6 +93,20 @@ def packed_type(name: str, width: int, dtype: Any) -> tuple[int, str]:
     return width // kind.itemsize, kind.name
 
 
+def as_numpy(column: Any) -> Array:
+    """The numbers of an Arrow array without nulls, a view; pyarrow's own conversion would import pandas."""
+    import pyarrow as pa
+
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
+    if pa.types.is_boolean(column.type):
+        return as_numpy(column.cast(pa.uint8())).view(bool)
+    kind = np.dtype(number_name(column.type))
+    if not len(column):
+        return np.empty(0, kind)
+    return np.frombuffer(column.buffers()[1], kind, len(column), column.offset * kind.itemsize)
+
+
 def rows_of_columns(columns: list[tuple[str, Any]], start: int) -> Array:
     import pyarrow as pa
 
@@ -96,7 +114,7 @@ def rows_of_columns(columns: list[tuple[str, Any]], start: int) -> Array:
     for name, column in columns:
         _refuse_null(column, name, start, 1)
         column = column.cast(pa.float64()) if pa.types.is_decimal(column.type) else column
-        parts.append(column.to_numpy(zero_copy_only=False))
+        parts.append(as_numpy(column))
     kind = (
         np.result_type(*{part.dtype for part in parts}) if len({part.dtype for part in parts}) > 1 else parts[0].dtype
     )
@@ -126,7 +144,7 @@ def rows_of_lists(column: Any, name: str, dim: int, dtype: Any, start: int) -> A
     _refuse_null(values, name, start, dim)
     if pa.types.is_decimal(values.type):
         values = values.cast(pa.float64())
-    return float_rows(values.to_numpy(zero_copy_only=False).reshape(len(column), dim))
+    return float_rows(as_numpy(values).reshape(len(column), dim))
 
 
 def _values_of_ragged(column: Any, name: str, dim: int, start: int) -> Any:
@@ -134,7 +152,7 @@ def _values_of_ragged(column: Any, name: str, dim: int, start: int) -> Any:
 
     if "view" in str(column.type):
         column = column.cast(pa.large_list(column.type.value_type))
-    offsets = column.offsets.to_numpy()
+    offsets = as_numpy(column.offsets)
     lengths = np.diff(offsets)
     if (lengths != dim).any():
         row = int(np.argmax(lengths != dim))
@@ -147,7 +165,7 @@ def _values_of_ragged(column: Any, name: str, dim: int, start: int) -> Any:
 
 def _refuse_null(column: Any, name: str, start: int, per_row: int) -> None:
     if column.null_count:
-        place = int(np.argmax(np.asarray(column.is_null(), dtype=bool)))
+        place = int(np.argmax(as_numpy(column.is_null())))
         raise InputError(
             f"Column {name!r} needs a number in every place; got null in row {start + place // per_row}. "
             "Drop or fill those rows."
@@ -185,16 +203,16 @@ def names_of(column: Any) -> Array:
     import pyarrow as pa
 
     if pa.types.is_integer(column.type) and not column.null_count:
-        return column.to_numpy()
+        return as_numpy(column)
     if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
         values = column.to_pylist()
         return np.array(["null" if value is None else str(value, "utf-8", "replace") for value in values], object)
     text = column.cast(pa.string()) if not is_text(column.type) else column
-    return (text.fill_null("null") if text.null_count else text).to_numpy(zero_copy_only=False)
+    return np.array((text.fill_null("null") if text.null_count else text).to_pylist(), dtype=object)
 
 
 def frequencies_of(column: Any, name: str, start: int) -> Array:
     if not is_number(column.type):
         raise InputError(f"frequencies need numbers; got {column.type} in column {name!r}.")
     _refuse_null(column, name, start, 1)
-    return checked_frequencies(column.to_numpy(zero_copy_only=False), start)
+    return checked_frequencies(as_numpy(column), start)

@@ -19,6 +19,7 @@ from fullspan.errors import FormatError, InputError
 from fullspan.io._bounds import MAX_DIM, chosen_names, one_line, reading
 from fullspan.io.base import OpenOptions, StreamTable, TableInfo
 from fullspan.io.beside import attach
+from fullspan.io.cells import as_numpy
 from fullspan.io.streams import compression, line_chunks, open_bytes, stem
 
 __all__ = ["list_tables", "open_tables", "parse_numbers", "text_dtype"]
@@ -185,13 +186,20 @@ def parse_numbers(lines: list[bytes], dim: int, dtype: str, start: int, path: Pa
     import pyarrow.compute as pc
 
     try:
-        text = pa.array([b" ".join(lines)]).cast(pa.large_string())
-        values = pc.cast(pc.split_pattern(text, " ").values, pa.type_for_alias(dtype)).to_numpy()  # type: ignore[attr-defined]
+        values = as_numpy(pc.cast(pc.split_pattern(_one_text(b" ".join(lines)), " ").values, pa.type_for_alias(dtype)))  # type: ignore[attr-defined]
         if values.size == len(lines) * dim:
             return values.reshape(len(lines), dim)
     except pa.ArrowInvalid:
         pass
     return np.array([_row(line, dim, start + place, path) for place, line in enumerate(lines)], dtype=dtype)
+
+
+def _one_text(data: bytes) -> Any:
+    """An Arrow array of one text; `pyarrow.array` would import pandas."""
+    import pyarrow as pa
+
+    offsets = np.array([0, len(data)], np.int64)
+    return pa.LargeStringArray.from_buffers(1, pa.py_buffer(offsets), pa.py_buffer(data))
 
 
 def _row(line: bytes, dim: int, row: int, path: Path) -> list[float]:
