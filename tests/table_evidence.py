@@ -11,6 +11,7 @@ import numpy as np
 from fullspan.errors import UndefinedMeasureError
 from fullspan.measures import directions, isotropy, norms, sparsity
 from fullspan.measures.neighbors import nearest_neighbors
+from fullspan.measures.sphere import uniformity_estimate
 
 
 class TableEvidence:
@@ -97,6 +98,10 @@ class TableEvidence:
     @property
     def sample(self):
         return self.E
+
+    @cached_property
+    def sample_uniformity(self):
+        return uniformity_estimate(self.E)
 
     @cached_property
     def neighbors(self):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,10 +13,11 @@ import numpy as np
 
 from fullspan._typing import Array, Block
 from fullspan.errors import InputError, NothingEvaluatedError, UndefinedMeasureError, UnknownNameError, did_you_mean
-from fullspan.io.formats import open_tables
+from fullspan.jobs.chosen import open_chosen
 from fullspan.jobs.measure import default_measures, measure_table, provenance
 from fullspan.jobs.passes import Settings
 from fullspan.jobs.results import SCHEMA_VERSION
+from fullspan.jobs.threads import one_thread
 from fullspan.measures import catalog
 from fullspan.measures import drift as formulas
 from fullspan.store.records import Reading, TableRecord
@@ -149,7 +150,7 @@ def drift(
     old: Any,
     new: Any,
     *,
-    table: str | None = None,
+    table: str | Sequence[str] | None = None,
     column: str | None = None,
     ids: Any = None,
     frequencies: Any = None,
@@ -208,12 +209,13 @@ def drift(
     """
     if align not in _ALIGNMENTS:
         raise InputError(f"align needs one of {', '.join(_ALIGNMENTS)}; got {align!r}.")
-    options: dict[str, Any] = {"table": table, "column": column, "ids": ids, "frequencies": frequencies, "dtype": dtype}
+    options: dict[str, Any] = {"column": column, "ids": ids, "frequencies": frequencies, "dtype": dtype}
     names = default_measures() if measures is None else [catalog.get(name).name for name in measures]
-    pairs = _pairs(open_tables(old, **options), open_tables(new, **options))
-    compared = {
-        name: _compare(one, other, names, align, sample, seed, progress) for name, (one, other) in pairs.items()
-    }
+    pairs = _pairs(open_chosen(old, table, **options), open_chosen(new, table, **options))
+    with one_thread():
+        compared = {
+            name: _compare(one, other, names, align, sample, seed, progress) for name, (one, other) in pairs.items()
+        }
     return DriftReport(compared, provenance([old, new], names, Settings(sample=sample, seed=seed)))
 
 

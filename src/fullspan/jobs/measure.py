@@ -50,7 +50,7 @@ def measure(
     frequencies: Any = None,
     dtype: Any = None,
     by: str | None = None,
-    sample: int = 2048,
+    sample: int = 4096,
     neighbors: bool = True,
     standard_errors: bool = True,
     hygiene: bool | None = None,

@@ -44,7 +44,7 @@ _TRIANGLE_WORTH = 2e11
 class Settings:
     """What the caller of `measure` chose, beyond the measures themselves."""
 
-    sample: int = 2048
+    sample: int = 4096
     neighbors: bool = True
     standard_errors: bool = True
     by: str | None = None

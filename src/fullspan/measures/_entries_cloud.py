@@ -281,7 +281,7 @@ ENTRIES = (
         family="isotropy",
         function=sphere.uniformity,
         usage="uniformity(sample)",
-        read=lambda evidence: sphere.uniformity(evidence.sample),
+        read=lambda evidence: evidence.sample_uniformity.value,
         needs=("sample",),
         direction="lower",
         range="[-8, 0]: 0 when all rows point one way, about -4 for directions at random",
@@ -294,7 +294,7 @@ ENTRIES = (
         traps=("Sampled pairs: quote the standard error. Published with t = 2.",),
         default=True,
         ratio_rule="difference",
-        standard_error=lambda evidence: sphere.uniformity_estimate(evidence.sample).standard_error,
+        standard_error=lambda evidence: evidence.sample_uniformity.standard_error,
     ),
     _neighbor(
         "hubness_skew",

@@ -152,6 +152,13 @@ class Evidence:
             )
         return nearest_neighbors(sample, k=self.neighbor_count)
 
+    @cached_property
+    def sample_uniformity(self) -> Any:
+        """Uniformity of the sample, with its standard error."""
+        from fullspan.measures.sphere import uniformity_estimate
+
+        return uniformity_estimate(self.sample)
+
     @property
     def _spectrum(self) -> Any:
         return self._need(self.spectrum, "the moments of the rows")

@@ -27,7 +27,7 @@ class Estimate(NamedTuple):
     n_pairs: int
 
 
-def uniformity_estimate(E: Any, *, t: float = 2.0, max_pairs: int = 2**18, seed: int = 0) -> Estimate:
+def uniformity_estimate(E: Any, *, t: float = 2.0, max_pairs: int = 2**17, seed: int = 0) -> Estimate:
     """Uniformity with its standard error.
 
     ``ln mean exp(-t‖u_i - u_j‖²)`` over pairs i ≠ j.
@@ -46,8 +46,8 @@ def uniformity_estimate(E: Any, *, t: float = 2.0, max_pairs: int = 2**18, seed:
     Returns
     -------
     Estimate
-        Value as in :func:`uniformity`; the standard error (delta method over the pairs drawn) is 0 when all pairs were
-        taken.
+        Value as in :func:`uniformity`; the standard error (delta method; over the rows, which pairs share, and over the
+        pairs drawn) is 0 when all pairs were taken.
 
     Raises
     ------
@@ -83,8 +83,18 @@ def uniformity_estimate(E: Any, *, t: float = 2.0, max_pairs: int = 2**18, seed:
         powers[part] = -t * np.vecdot(gap, gap)
     top = powers.max()
     kernel = np.exp(powers - top)
-    error = 0.0 if everything else float(kernel.std(ddof=1) / kernel.mean() / math.sqrt(len(kernel)))
+    error = 0.0 if everything else math.sqrt(_variance_of_mean(kernel, left, m)) / float(kernel.mean())
     return Estimate(float(top + math.log(kernel.mean())), error, len(left))
+
+
+def _variance_of_mean(kernel: Array, left: Array, m: int) -> float:
+    """Variance of the mean over pairs that share rows: that of a U-statistic over rows, and that of the pairs drawn."""
+    pairs = float(kernel.var(ddof=1))
+    counts = np.bincount(left, minlength=m)
+    drawn = counts > 0
+    means = np.bincount(left, kernel, minlength=m)[drawn] / counts[drawn]
+    rows = max(float(means.var(ddof=1)) - pairs * float((1.0 / counts[drawn]).mean()), 0.0) if len(means) > 1 else 0.0
+    return 4.0 * rows / m + pairs / len(kernel)
 
 
 def _random_pairs(m: int, n_pairs: int, seed: int) -> tuple[Array, Array]:
@@ -93,7 +103,7 @@ def _random_pairs(m: int, n_pairs: int, seed: int) -> tuple[Array, Array]:
     return left, (left + random.integers(1, m, n_pairs)) % m
 
 
-def uniformity(E: Any, *, t: float = 2.0, max_pairs: int = 2**18, seed: int = 0) -> float:
+def uniformity(E: Any, *, t: float = 2.0, max_pairs: int = 2**17, seed: int = 0) -> float:
     """How evenly the directions of the rows cover the sphere.
 
     ``ln mean exp(-t‖u_i - u_j‖²)`` over pairs i ≠ j.
