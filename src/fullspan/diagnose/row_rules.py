@@ -74,7 +74,7 @@ def _short_cluster(facts: Facts, limits: Limits) -> Iterator[Found]:
     lengths = facts.spread_of("norm")
     # the logarithm of the length of a Gaussian row varies by 1/√(2·dim)
     least = math.log(limits.options["gap"]) + 2 / math.sqrt(2 * facts.dim)
-    gap = _gap_below(lengths, facts.n_rows, least) if lengths else None
+    gap = _gap_below(lengths, facts.n_rows, facts.dim, least) if lengths else None
     if gap is None or lengths is None:
         return
     share, below, above = gap
@@ -99,11 +99,12 @@ def _short_cluster(facts: Facts, limits: Limits) -> Iterator[Found]:
     yield Found(severity, title, [evidence], remedies.never_updated(math.sqrt(below * above)))
 
 
-def _gap_below(lengths: Mapping[str, Any], n_rows: int, least: float) -> tuple[float, float, float] | None:
+def _gap_below(lengths: Mapping[str, Any], n_rows: int, dim: int, least: float) -> tuple[float, float, float] | None:
     """Share, upper end and the start of the rest of a cluster of short rows that a gap sets apart; None without one.
 
-    On the scale of logarithms the gap is wider than the cluster itself (between its 10th and 90th percentile) and than
-    `least`, and both sides have at least five rows.
+    In logarithms the gap is wider than the cluster itself (between its 10th and 90th percentile), and wider
+    by `least` than between the same quantiles of Gaussian rows (short ones grow like q^(1/dim)); both sides have at
+    least five rows.
     """
     levels, values = (np.asarray(lengths[key], float) for key in ("q", "values"))
     alive = values > 0
@@ -118,7 +119,8 @@ def _gap_below(lengths: Mapping[str, Any], n_rows: int, least: float) -> tuple[f
             continue
         low, high = np.interp([levels[0] + 0.1 * share, levels[0] + 0.9 * share], levels, values)
         gap = values[i + 2] - values[i]
-        if gap > max(least, 1.5 * (high - low)) and (best is None or gap > best[0]):
+        by_chance = math.log(levels[i + 2] / levels[i]) / dim
+        if gap > max(least + by_chance, 1.5 * (high - low)) and (best is None or gap > best[0]):
             best = gap, float(levels[i + 1]), float(np.exp(values[i])), float(np.exp(values[i + 2]))
     return None if best is None else best[1:]
 

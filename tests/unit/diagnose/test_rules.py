@@ -239,3 +239,49 @@ def test_torch_names_in_remedies_exist() -> None:
         for part in name.split("."):
             found = getattr(found, part)
     assert torch.nn.Embedding(4, 2, max_norm=1.5).max_norm == 1.5
+
+
+def test_dimensions_that_are_all_the_table_has_are_not_rogue() -> None:
+    """Three equal dimensions and thirteen small ones: a collapse, and no dimension stands out."""
+    E = np.random.default_rng(2).standard_normal((400, 16))
+    E[:, 3:] *= 1e-3
+    rules = [finding.rule for finding in findings_of(E, neighbors=False)]
+    assert "dimensional-collapse" in rules
+    assert "rogue-dimensions" not in rules
+
+
+def test_directions_below_the_rounding_of_the_stored_type_are_a_note() -> None:
+    """Half the directions are so small that float16 rounding decides them; the rest is sound."""
+    E = np.random.default_rng(2).standard_normal((400, 16))
+    E[:, 8:] = E[:, :8] + 1e-5 * E[:, 8:]
+    (finding,) = (each for each in findings_of(E.astype(np.float16), neighbors=False) if each.rule == "precision-loss")
+    assert finding.severity == "note"
+    assert finding.evidence[0]["of"] == 16
+    assert "directions are smaller than the rounding of float16" in finding.title
+
+
+def test_shares_of_a_small_mean_cosine_warn_at_most() -> None:
+    E = np.random.default_rng(2).standard_normal((4000, 16))
+    E[:, 3] += 1.5
+    (finding,) = (each for each in findings_of(E, neighbors=False) if each.rule == "rogue-dimensions")
+    assert finding.severity == "warn"
+    assert finding.evidence[0]["dimensions"] == [3]
+
+
+def test_short_rows_are_no_cluster_without_a_gap() -> None:
+    """Lengths spread evenly over three powers of ten: many short rows, none set apart."""
+    random = np.random.default_rng(2)
+    E = random.standard_normal((2000, 32)) * 10 ** random.uniform(-3, 0, (2000, 1))
+    assert "untrained-rows" not in [finding.rule for finding in findings_of(E, neighbors=False)]
+
+
+def test_rows_of_one_length_are_not_blamed_for_rounding() -> None:
+    E = np.random.default_rng(2).standard_normal((2000, 32))
+    E /= np.linalg.norm(E, axis=1, keepdims=True)
+    frequencies = np.arange(1.0, 2001.0)
+    assert findings_of(E.astype(np.float32), neighbors=False, frequencies=frequencies) == ()
+
+
+def test_equal_rows_are_no_hubs() -> None:
+    rules = [finding.rule for finding in findings_of(np.ones((200, 8)))]
+    assert rules == ["complete-collapse"]
