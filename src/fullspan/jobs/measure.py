@@ -145,12 +145,16 @@ def measure_table(table: Any, names: list[str], settings: Settings, *, hygiene: 
     if not settings.neighbors:
         entries = [entry for entry in entries if not _FROM_SAMPLE & set(entry.needs)]
     table, first = passes.peeked(table)
+    served = entries
     if first.frequencies is None:
-        entries = [e for e in entries if explicit or not _FROM_FREQUENCIES & set(e.needs)]
-    needs = Needs.of((need for entry in entries for need in entry.needs), hygiene)
+        served = [e for e in entries if not _FROM_FREQUENCIES & set(e.needs)]
+        entries = entries if explicit else served
+    needs = Needs.of((need for entry in served for need in entry.needs), hygiene)
     made, stripes, n_rows = passes.first_pass(table, needs, settings)
     evidence = passes.evidence_of(table, made, needs, settings)
     excluded = n_rows - evidence.n_rows
+    if not evidence.n_rows:
+        return _nothing_finite(table, made, entries, n_rows)
     evidence, grouped, offsets, more = passes.second_pass(table, evidence, needs, stripes, settings, excluded)
     left_out = passes.jackknife(evidence, made, grouped, offsets, needs)
     readings = {entry.name: _reading(entry, evidence, left_out, table.name) for entry in entries}
@@ -171,6 +175,14 @@ def measure_table(table: Any, names: list[str], settings: Settings, *, hygiene: 
         profile=profile_of(made, evidence, settings.neighbors) if hygiene else {},
         notes=notes_of(made, evidence, table),
     )
+
+
+def _nothing_finite(table: Any, made: Any, entries: list[Any], n_rows: int) -> TableRecord:
+    why = f"every one of the {n_rows:,} rows holds NaN or infinity."
+    readings = {entry.name: Reading(entry.name, None, why=why, table=table.name) for entry in entries}
+    source = str(getattr(table, "source", ""))
+    hygiene = hygiene_of(made)
+    return TableRecord(table.name, source, table.dtype, n_rows, table.dim, n_rows, readings=readings, hygiene=hygiene)
 
 
 def default_measures() -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fullspan._typing import Array, Block
-from fullspan.errors import InputError, NothingEvaluatedError
+from fullspan.errors import InputError, NothingEvaluatedError, UndefinedMeasureError
 from fullspan.measures.evidence import FIRST_PASS, SECOND_PASS, Evidence, LogZ
 from fullspan.summaries.base import Plan, Summaries
 from fullspan.summaries.duplicates import Duplicates
@@ -133,6 +133,8 @@ def first_pass(table: Any, needs: Needs, settings: Settings) -> tuple[Summaries,
     if settings.by is not None:
         grouped = [*doubled, *([RowProfile] if "rows" in needs.kinds else [])]
         plan = plan.also(Grouped.with_options(plan=Plan.of(grouped), by=settings.by))
+    if not plan.recipes:  # nothing that can be had was asked for: count the rows
+        plan = plan.also(RowProfile.with_options(details=False))
     made, n_rows = _fold(table, plan, settings, "reading")
     return made, stripes, n_rows
 
@@ -177,12 +179,20 @@ def needs_triangle(evidence: Evidence, needs: Needs) -> bool:
     if evidence.n_rows * evidence.dim**2 > _TRIANGLE_WORTH:
         return False
     smallest = _SQUARES_RESOLVE.get(evidence.dtype, _SQUARES_RESOLVE_OTHERS)
+    try:
+        spectra = _spectra(evidence, needs)
+    except UndefinedMeasureError:  # the squares leave the range of float64
+        return True
+    return any(values[0] > 0.0 and values[-1] < smallest * values[0] for values in spectra)
+
+
+def _spectra(evidence: Evidence, needs: Needs) -> list[Array]:
     spectra = []
     if needs.hygiene or "singular_values" in needs.attributes:
         spectra.append(evidence.singular_values)
     if needs.hygiene or needs.attributes & {"eigenvalues", "centered_singular_values"}:
         spectra.append(evidence.centered_singular_values[: min(evidence.n_rows - 1, evidence.dim)])
-    return any(values[0] > 0.0 and values[-1] < smallest * values[0] for values in spectra)
+    return spectra
 
 
 def second_pass(
@@ -214,7 +224,7 @@ def second_pass(
 
 def _directions(evidence: Evidence, needs: Needs) -> tuple[Array | None, Array | None]:
     """Eigenvectors as columns, of the table and of the centered table, and the shift of each projection."""
-    if not needs.second or evidence.moments is None:
+    if not needs.second or evidence.moments is None or not np.isfinite(evidence.moments.gram).all():
         return None, None
     columns, shifts = [], []
     if "partition" in needs.second:
@@ -268,10 +278,18 @@ class _QuickSpectrum:
 
     def __init__(self, moments: Moments) -> None:
         self.mean, self.n_rows = moments.mean, moments.n_rows
-        self.centered_singular_values = moments.centered_singular_values
-        self.eigenvalues = moments.eigenvalues if moments.weight > 1.0 else np.zeros(moments.dim)
-        self._gram, self._ranks = moments.gram, min(moments.n_rows, moments.dim)
+        self._moments = moments
+        self._ranks = min(moments.n_rows, moments.dim)
+
+    @property
+    def centered_singular_values(self) -> Array:
+        return self._moments.centered_singular_values
+
+    @property
+    def eigenvalues(self) -> Array:
+        return self._moments.eigenvalues
 
     @cached_property
     def singular_values(self) -> Array:
-        return np.sqrt(np.maximum(np.linalg.eigvalsh(self._gram)[::-1], 0.0))[: self._ranks]
+        self._moments.check_scale()
+        return np.sqrt(np.maximum(np.linalg.eigvalsh(self._moments.gram)[::-1], 0.0))[: self._ranks]

@@ -81,8 +81,9 @@ class Moments(Summary):
         else:
             gap = other.mean - self.mean
             mean = self.mean + gap * (other.weight / weight)
-            scatter = self.scatter + other.scatter
-            scatter += np.multiply.outer(gap * (self.weight * other.weight / weight), gap)
+            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+                scatter = self.scatter + other.scatter
+                scatter += np.multiply.outer(gap * (self.weight * other.weight / weight), gap)
         n_rows, peak = self.n_rows + other.n_rows, max(self.peak, other.peak)
         return type(self)(self.dim, n_rows, weight, frozen(mean), frozen(scatter), self.weighted, peak)
 
@@ -103,7 +104,7 @@ class Moments(Summary):
 
     @cached_property
     def centered_singular_values_full(self) -> Array:
-        self._check_scale()
+        self.check_scale()
         values = np.linalg.eigvalsh(self.scatter)[::-1]
         return np.sqrt(np.maximum(values, 0.0))
 
@@ -114,7 +115,7 @@ class Moments(Summary):
         They are those of a root of the scatter with one row more for the mean: the mean never meets the small
         eigenvalues in one sum, which is where the plain Gram matrix loses them.
         """
-        self._check_scale()
+        self.check_scale()
         shift = np.sqrt(self.weight) * self.mean
         if not shift.any():
             return self.centered_singular_values
@@ -124,7 +125,8 @@ class Moments(Summary):
     @cached_property
     def gram(self) -> Float[Array, "dim dim"]:
         """``(dim, dim)`` uncentered Gram matrix EᵀE."""
-        return self.scatter + np.multiply.outer(self.weight * self.mean, self.mean)
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            return self.scatter + np.multiply.outer(self.weight * self.mean, self.mean)
 
     @cached_property
     def _degrees(self) -> float:
@@ -136,7 +138,10 @@ class Moments(Summary):
             )
         return degrees
 
-    def _check_scale(self) -> None:
+    def check_scale(self) -> None:
+        """Refuse a scatter whose squares have left the range of float64."""
+        if self.n_rows and self.weight == 0.0:
+            raise UndefinedMeasureError("A weighted spectrum needs a frequency above zero; got zeros only.")
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             trace = float(np.trace(self.scatter)) + float(self.weight * (self.mean @ self.mean))
         if not np.isfinite(trace):

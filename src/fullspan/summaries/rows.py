@@ -60,6 +60,10 @@ class Distribution:
         """Standard deviation over the rows, denominator ``count - 1``."""
         if self.count < 2:
             raise UndefinedMeasureError(f"A deviation over rows needs at least two rows; got {self.count}.")
+        if not np.isfinite(self.sum_of_squares):
+            raise UndefinedMeasureError(
+                "A deviation over rows needs squares below 1e308; got larger ones. Rescale them."
+            )
         return float(np.sqrt(self.sum_of_squares / (self.count - 1)))
 
     @property
@@ -345,7 +349,9 @@ class _Column:
         mean = float(values.mean())
         rest = values - mean
         gap, count = mean - self.mean, self.count + n
-        self.squares += float(rest @ rest) - float(rest.sum()) ** 2 / n + gap * gap * self.count * n / count
+        with np.errstate(over="ignore", invalid="ignore"):  # refused when the deviation is asked for
+            here = np.float64(rest @ rest) - np.float64(rest.sum()) ** 2 / n
+            self.squares = float(self.squares + here + np.float64(gap) ** 2 * self.count * n / count)
         self.mean += gap * n / count
         self.count = count
         if self.sketch is None:
