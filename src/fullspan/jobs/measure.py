@@ -235,14 +235,13 @@ def _reading(entry: Any, evidence: Evidence, left_out: list[Evidence], table: st
 
 
 def _standard_error(entry: Any, evidence: Evidence, left_out: list[Evidence]) -> tuple[float | None, str | None]:
-    if entry.name in _MEANS_OF_ROWS and evidence.row_profile is not None:
-        spread = evidence.rows.distribution(_MEANS_OF_ROWS[entry.name])
-        return (spread.standard_error, "deviation over rows") if spread.count > 1 else (None, None)
-    if entry.standard_error is not None:
-        try:
+    try:
+        if entry.name in _MEANS_OF_ROWS and evidence.row_profile is not None:
+            return evidence.rows.distribution(_MEANS_OF_ROWS[entry.name]).standard_error, "deviation over rows"
+        if entry.standard_error is not None:
             return float(entry.standard_error(evidence)), "formula"
-        except UndefinedMeasureError:
-            return None, None
+    except UndefinedMeasureError:
+        return None, None
     if _FROM_SAMPLE & set(entry.needs) or not left_out:
         return None, None
     values = []

@@ -69,10 +69,17 @@ def _spread(rows: Any, name: str) -> dict[str, Any] | None:
         "q": _LEVELS.tolist(),
         "values": spread.quantile(_LEVELS).tolist(),
         "mean": spread.mean,
-        "deviation": spread.deviation if spread.count > 1 else 0.0,
+        "deviation": _deviation(spread),
         "lowest": [_row(row.position, row.id) | {"value": row.value} for row in spread.lowest],
         "highest": [_row(row.position, row.id) | {"value": row.value} for row in spread.highest],
     }
+
+
+def _deviation(spread: Distribution) -> float | None:
+    try:
+        return spread.deviation
+    except UndefinedMeasureError:
+        return None
 
 
 def _row(position: Any, identity: Any) -> dict[str, Any]:
