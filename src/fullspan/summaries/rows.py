@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from fullspan._typing import Array, Block, dots
+from fullspan._typing import Array, Block
 from fullspan.errors import UndefinedMeasureError
 from fullspan.summaries.base import Summary
 from fullspan.summaries.quantiles import ColumnSketch
+from fullspan.summaries.row_kernels import row_values
 
 __all__ = ["Distribution", "ROW_MEASURES", "RowProfile", "RowValue", "row_values"]
 
-#: What is measured of every row, in the order of the columns of :func:`row_values`.
+#: What is measured of every row, the norm first, then in the order of the columns of `row_values`.
 ROW_MEASURES = ("norm", "gini_index", "vector_entropy", "hoyer_sparsity")
 _N_WORST = 10
-_CHUNK_BYTES = {False: 1 << 18, True: 1 << 19}  # of short and of long rows: three such buffers lie in the cache
-_LONG = 96
-#: Up to this dim, rows are laid out as columns and sorted by a network: one call an exchange, on all rows at once.
-_NARROW = 12
 
 
 @dataclass(frozen=True)
@@ -139,169 +135,6 @@ class RowProfile(Summary):
         return self.distribution("hoyer_sparsity")
 
 
-def row_values(rows: Array, norms: Array) -> Array:
-    """Gini index, entropy and Hoyer sparsity of rows that are not zero.
-
-    Parameters
-    ----------
-    rows
-        ``(n, dim)`` float32 or float64.
-    norms
-        ``(n,)`` Euclidean norms, all positive.
-
-    Returns
-    -------
-    array of shape ``(n, 3)``, float64
-        NaN in the last column when dim is 1.
-
-    Notes
-    -----
-    All three are taken from ``z = |x| - m`` with m the mean of ``|x|``. Sorting z and adding its squares keeps the
-    digits that ``|x|`` itself loses when a row has a large common offset; m then divides out. Rows for which float32 is
-    not enough (offset above 500 deviations, extreme scale) are taken in float64.
-    """
-    dim = rows.shape[1]
-    values = np.empty((len(rows), 3))
-    step = max(1, _CHUNK_BYTES[dim >= _LONG] // (rows.itemsize * dim))
-    kernel = (_Narrow if dim <= _NARROW else _Kernel)(dim, step, rows.dtype)
-    for start in range(0, len(rows), step):
-        kernel(rows[start : start + step], values[start : start + step])
-    if rows.dtype == np.float32:
-        # a small Gini index means that the entries hardly differ: the offset is above about 500 deviations
-        doubtful = ~((norms > 1e-18) & (norms < 1e18)) | ~(values[:, 0] > 1e-3)
-    else:
-        doubtful = ~((norms > 1e-140) & (norms < 1e140)) | np.isnan(values[:, 0])
-    if doubtful.any():
-        which = np.flatnonzero(doubtful)
-        for start in range(0, len(which), step):
-            some = which[start : start + step]
-            exact = rows[some].astype(np.float64)
-            exact /= np.abs(exact).max(axis=1, keepdims=True)
-            values[some] = _exact(exact)
-    values[:, 1] = np.clip(values[:, 1], 0.0, np.log(dim))
-    return values
-
-
-class _Kernel:
-    """Buffers and constants for chunks of rows of one length."""
-
-    def __init__(self, dim: int, step: int, dtype: Any) -> None:
-        self.dim = dim
-        self.z = np.empty((step, dim), dtype)
-        self.q = np.empty((step, dim), dtype)
-        self.logs = np.empty((step, dim), dtype)
-        self.ones = np.ones(dim, dtype)
-        self.ranks = np.arange(1 - dim, dim, 2).astype(dtype)  # 2i - d - 1
-
-    def __call__(self, rows: Array, out: Array) -> None:
-        n, dim = rows.shape
-        z, q, logs = self.z[:n], self.q[:n], self.logs[:n]
-        with np.errstate(all="ignore"):
-            np.abs(rows, out=q)
-            mean = q @ self.ones
-            mean /= dim
-            inverse = (1.0 / mean)[:, None]
-            np.subtract(q, mean[:, None], out=z)  # exact where |x| is near its mean
-            q *= inverse
-            np.log(q, out=logs)
-            plain = dots(q, logs)
-            holes = np.isnan(plain)
-            if holes.any():  # zero entries: their share of the entropy is zero
-                plain[holes] = dots(q[holes], np.log(np.maximum(q[holes], 1e-30)))
-            inverse = 1.0 / mean.astype(np.float64)
-            squares = dots(z, z) * inverse**2
-            rest = (z @ self.ones) * inverse
-            z.sort(axis=1)
-            ranked = (z @ self.ranks) * inverse
-            _combine(dim, ranked, plain, squares, rest, out)
-
-
-class _Narrow:
-    """The same for short rows, one dimension after the other: calls work along the rows, not within them."""
-
-    def __init__(self, dim: int, step: int, dtype: Any) -> None:
-        self.dim = dim
-        self.q = np.empty((dim, step), dtype)
-        self.z = np.empty((dim, step), dtype)
-        self.work = np.empty((dim, step), dtype)
-        self.spare = np.empty(step, dtype)
-        self.exchanges = _network(dim)
-
-    def __call__(self, rows: Array, out: Array) -> None:
-        n, dim = rows.shape
-        q, z, work = self.q[:, :n], self.z[:, :n], self.work[:, :n]
-        with np.errstate(all="ignore"):
-            np.abs(rows.T, out=q)
-            mean = q.sum(axis=0)
-            mean /= dim
-            inverse = 1.0 / mean
-            np.subtract(q, mean, out=z)
-            q *= inverse
-            np.log(q, out=work)
-            work *= q
-            plain = work.sum(axis=0)
-            holes = np.isnan(plain)
-            if holes.any():
-                some = q[:, holes]
-                plain[holes] = (some * np.log(np.maximum(some, 1e-30))).sum(axis=0)
-            np.multiply(z, z, out=work)
-            inverse = 1.0 / mean.astype(np.float64)
-            squares = work.sum(axis=0) * inverse**2
-            rest = z.sum(axis=0) * inverse
-            ranked = self._ranked(z, n) * inverse
-            _combine(dim, ranked, plain, squares, rest, out)
-
-    def _ranked(self, z: Array, n: int) -> Array:
-        """The sum of (2i - d - 1) z over the sorted entries of every row."""
-        columns, spare = list(z), self.spare[:n]
-        for low, high in self.exchanges:
-            a, b = columns[low], columns[high]
-            np.minimum(a, b, out=spare)
-            np.maximum(a, b, out=b)
-            columns[low], spare = spare, a
-        total = np.zeros(n, z.dtype)
-        for low in range(self.dim // 2):  # ranks come in pairs of opposite sign
-            total += (self.dim - 1 - 2 * low) * (columns[self.dim - 1 - low] - columns[low])
-        return total
-
-
-@functools.cache
-def _network(size: int) -> tuple[tuple[int, int], ...]:
-    """The exchanges of Batcher's odd-even merge sort of `size` values (Knuth, TAOCP vol. 3, algorithm 5.2.2 M)."""
-    exchanges: list[tuple[int, int]] = []
-    top = 1 << max(size - 1, 1).bit_length() >> 1
-    p = top
-    while p > 0:
-        q, r, d = top, 0, p
-        while True:
-            exchanges += [(i, i + d) for i in range(size - d) if i & p == r]
-            if q == p:
-                break
-            d, q, r = q - p, q >> 1, p
-        p >>= 1
-    return tuple(exchanges)
-
-
-def _combine(dim: int, ranked: Array, plain: Array, squares: Array, rest: Array, out: Array) -> None:
-    """The three values from sums over z, whose own sum `rest` is not quite zero after rounding."""
-    l1 = dim + rest
-    np.divide(ranked, dim * l1, out=out[:, 0])
-    out[:, 1] = np.log(l1) - plain / l1
-    if dim == 1:
-        out[:, 2] = np.nan
-        return
-    l2 = np.sqrt(dim + 2.0 * rest + squares)
-    spread = squares - rest * rest / dim
-    root = np.sqrt(dim)
-    out[:, 2] = dim * spread / (l2 * (root * l2 + l1) * (root - 1.0))
-
-
-def _exact(rows: Array) -> Array:
-    values = np.empty((len(rows), 3))
-    _Kernel(rows.shape[1], len(rows), np.float64)(rows, values)
-    return values
-
-
 @dataclass(frozen=True, eq=False)
 class _Part:
     """The mergeable state behind a :class:`Distribution`."""
@@ -356,7 +189,8 @@ class _Column:
         self.count = count
         if self.sketch is None:
             return
-        self.sketch.add(values[:, None])
+        kind = np.float32 if block.rows.dtype == np.float32 and abs(mean) < 1e30 else np.float64
+        self.sketch.add(values[:, None].astype(kind))  # quantiles need no more digits than the rows have
         self.lowest = self._keep(self.lowest, values, 1.0, block, alive)
         self.highest = self._keep(self.highest, values, -1.0, block, alive)
 

@@ -1,0 +1,228 @@
+"""Gini index, entropy and Hoyer sparsity of many rows at once: one sort and one logarithm for each entry.
+
+Most rows take the short way: sums over ``|x|``, whose order of size is that of their differences. Rows whose entries
+hardly differ (a large common offset) would lose their digits there and are taken from ``z = |x| - m``, m the mean of
+``|x|``: sorting z and adding its squares keeps what ``|x|`` itself loses. What float32 cannot hold goes to float64.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fullspan._typing import Array, dots
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+__all__ = ["row_values"]
+
+#: Bytes of a chunk of short and of long rows: two such buffers and the rows lie in the cache.
+_CHUNK_BYTES = {False: 1 << 18, True: 1 << 19}
+_LONG = 96
+#: Up to this dim, rows are laid out as columns and sorted by a network: one call an exchange, on all rows at once.
+_NARROW = 12
+#: Below this Gini index, sums over |x| have lost too many digits: at the offset of 5 (50) deviations and more.
+_CAREFUL = {"float32": 0.1, "float64": 0.01}
+#: Below this one, differences of float32 have too; and norms between which its squares are safe.
+_TOO_FLAT, _SAFE_NORMS = 1e-3, {"float32": (1e-18, 1e18), "float64": (1e-140, 1e140)}
+#: Means of |x| between which a logarithm keeps its digits without dividing the row by its mean first.
+_NEAR_ONE = {"float32": (1e-3, 1e3), "float64": (1e-60, 1e60)}
+
+
+def row_values(rows: Float[Array, "n dim"], norms: Float[Array, " n"]) -> Float[Array, "n 3"]:
+    """Gini index, entropy and Hoyer sparsity of rows that are not zero.
+
+    Parameters
+    ----------
+    rows
+        ``(n, dim)`` float32 or float64.
+    norms
+        ``(n,)`` Euclidean norms, all positive.
+
+    Returns
+    -------
+    array of shape ``(n, 3)``, float64
+        NaN in the last column when dim is 1.
+    """
+    dim, kind = rows.shape[1], rows.dtype.name
+    values = np.empty((len(rows), 3))
+    step = max(1, _CHUNK_BYTES[dim >= _LONG] // (rows.itemsize * dim))
+    kernel = (_Narrow if dim <= _NARROW else _Wide)(dim, step, rows.dtype)
+    for start in range(0, len(rows), step):
+        some = slice(start, start + step)
+        kernel(rows[some], norms[some], values[some])
+    low, high = _SAFE_NORMS[kind]
+    extreme = ~((norms > low) & (norms < high))
+    flat = ~(values[:, 0] > _CAREFUL[kind]) & ~extreme
+    if flat.any():
+        _again(rows, np.flatnonzero(flat), values, rows.dtype)
+        if kind == "float32":
+            extreme |= flat & ~(values[:, 0] > _TOO_FLAT)
+    if extreme.any():
+        _again(rows, np.flatnonzero(extreme), values, np.dtype(np.float64))
+    values[:, 1] = np.clip(values[:, 1], 0.0, np.log(dim))
+    return values
+
+
+def _again(rows: Array, which: Array, values: Array, kind: np.dtype[Any]) -> None:
+    """Take some rows from their differences, in float64 after dividing by their largest entry."""
+    dim = rows.shape[1]
+    step = max(1, _CHUNK_BYTES[True] // (kind.itemsize * dim))
+    kernel = _Careful(dim, step, kind)
+    for start in range(0, len(which), step):
+        some = which[start : start + step]
+        chosen = rows[some].astype(kind)
+        if kind.itemsize > rows.itemsize or kind == np.float64:
+            chosen /= np.abs(chosen).max(axis=1, keepdims=True)
+        found = np.empty((len(some), 3))
+        kernel(chosen, found)
+        values[some] = found
+
+
+class _Wide:
+    """Buffers and constants for chunks of rows of one length."""
+
+    def __init__(self, dim: int, step: int, dtype: Any) -> None:
+        self.sizes, self.logs = np.empty((step, dim), dtype), np.empty((step, dim), dtype)
+        self.ones = np.ones(dim, dtype)
+        self.ranks = np.arange(1 - dim, dim, 2).astype(dtype)  # 2i - d - 1
+        self.near_one = _NEAR_ONE[np.dtype(dtype).name]
+
+    def __call__(self, rows: Array, norms: Array, out: Array) -> None:
+        n, dim = rows.shape
+        sizes, logs = self.sizes[:n], self.logs[:n]
+        with np.errstate(all="ignore"):
+            np.abs(rows, out=sizes)
+            total = sizes @ self.ones
+            unit = _unit(total, dim, self.near_one)
+            if unit is not None:
+                sizes *= unit.astype(sizes.dtype)[:, None]
+                total, norms = sizes @ self.ones, norms * unit
+            np.log(sizes, out=logs)
+            plain = dots(sizes, logs)
+            holes = np.isnan(plain)
+            if holes.any():  # zero entries: their share of the entropy is zero
+                plain[holes] = dots(sizes[holes], np.log(np.maximum(sizes[holes], 1e-30)))
+            sizes.sort(axis=1)
+            _finish(dim, sizes @ self.ranks, total.astype(np.float64), plain, norms, out)
+
+
+class _Narrow:
+    """The same for short rows, one dimension after the other: calls work along the rows, not within them."""
+
+    def __init__(self, dim: int, step: int, dtype: Any) -> None:
+        self.dim = dim
+        self.sizes, self.logs = np.empty((dim, step), dtype), np.empty((dim, step), dtype)
+        self.spare = np.empty(step, dtype)
+        self.exchanges = _network(dim)
+        self.near_one = _NEAR_ONE[np.dtype(dtype).name]
+
+    def __call__(self, rows: Array, norms: Array, out: Array) -> None:
+        n, dim = rows.shape
+        sizes, logs = self.sizes[:, :n], self.logs[:, :n]
+        with np.errstate(all="ignore"):
+            np.abs(rows.T, out=sizes)
+            total = sizes.sum(axis=0)
+            unit = _unit(total, dim, self.near_one)
+            if unit is not None:
+                sizes *= unit.astype(sizes.dtype)
+                total, norms = sizes.sum(axis=0), norms * unit
+            np.log(sizes, out=logs)
+            logs *= sizes
+            plain = logs.sum(axis=0)
+            holes = np.isnan(plain)
+            if holes.any():
+                some = sizes[:, holes]
+                plain[holes] = (some * np.log(np.maximum(some, 1e-30))).sum(axis=0)
+            _finish(dim, self._ranked(sizes, n), total.astype(np.float64), plain, norms, out)
+
+    def _ranked(self, sizes: Array, n: int) -> Array:
+        """The sum of (2i - d - 1) |x| over the sorted entries of every row."""
+        columns, spare = list(sizes), self.spare[:n]
+        for low, high in self.exchanges:
+            a, b = columns[low], columns[high]
+            np.minimum(a, b, out=spare)
+            np.maximum(a, b, out=b)
+            columns[low], spare = spare, a
+        total = np.zeros(n, sizes.dtype)
+        for low in range(self.dim // 2):  # ranks come in pairs of opposite sign
+            total += (self.dim - 1 - 2 * low) * (columns[self.dim - 1 - low] - columns[low])
+        return total
+
+
+@functools.cache
+def _network(size: int) -> tuple[tuple[int, int], ...]:
+    """The exchanges of Batcher's odd-even merge sort of `size` values (Knuth, TAOCP vol. 3, algorithm 5.2.2 M)."""
+    exchanges: list[tuple[int, int]] = []
+    top = 1 << max(size - 1, 1).bit_length() >> 1
+    p = top
+    while p > 0:
+        q, r, d = top, 0, p
+        while True:
+            exchanges += [(i, i + d) for i in range(size - d) if i & p == r]
+            if q == p:
+                break
+            d, q, r = q - p, q >> 1, p
+        p >>= 1
+    return tuple(exchanges)
+
+
+def _unit(total: Array, dim: int, near_one: tuple[float, float]) -> Array | None:
+    """One over the mean of |x| where means lie far from one, so that logarithms are small; None where all are near."""
+    low, high = near_one
+    if total.min() > low * dim and total.max() < high * dim:
+        return None
+    return dim / total.astype(np.float64)
+
+
+def _finish(dim: int, ranked: Array, l1: Array, plain: Array, l2: Array, out: Array) -> None:
+    """The three values from the sum over ranks, the sum, the sum of x ln x, and the norm of |x|."""
+    np.divide(ranked, dim * l1, out=out[:, 0])
+    out[:, 1] = np.log(l1) - plain / l1
+    if dim == 1:
+        out[:, 2] = np.nan
+        return
+    root = np.sqrt(dim)
+    out[:, 2] = (root - l1 / l2) / (root - 1.0)
+
+
+class _Careful:
+    """The same from the differences ``z = |x| - m``, which keep their digits when |x| has a large common offset."""
+
+    def __init__(self, dim: int, step: int, dtype: Any) -> None:
+        self.dim = dim
+        self.z, self.q = np.empty((step, dim), dtype), np.empty((step, dim), dtype)
+        self.logs = np.empty((step, dim), dtype)
+        self.ones = np.ones(dim, dtype)
+        self.ranks = np.arange(1 - dim, dim, 2).astype(dtype)
+
+    def __call__(self, rows: Array, out: Array) -> None:
+        n, dim = rows.shape
+        z, q, logs = self.z[:n], self.q[:n], self.logs[:n]
+        with np.errstate(all="ignore"):
+            np.abs(rows, out=q)
+            mean = q @ self.ones
+            mean /= dim
+            np.subtract(q, mean[:, None], out=z)  # exact where |x| is near its mean
+            q *= (1.0 / mean)[:, None]
+            np.log(q, out=logs)
+            plain = dots(q, logs)
+            holes = np.isnan(plain)
+            if holes.any():
+                plain[holes] = dots(q[holes], np.log(np.maximum(q[holes], 1e-30)))
+            inverse = 1.0 / mean.astype(np.float64)
+            squares = dots(z, z) * inverse**2
+            rest = (z @ self.ones) * inverse  # zero but for rounding
+            z.sort(axis=1)
+            l1 = dim + rest
+            np.divide((z @ self.ranks) * inverse, dim * l1, out=out[:, 0])
+            out[:, 1] = np.log(l1) - plain / l1
+            if dim == 1:
+                out[:, 2] = np.nan
+                return
+            l2, root = np.sqrt(dim + 2.0 * rest + squares), np.sqrt(dim)
+            spread = squares - rest * rest / dim
+            out[:, 2] = dim * spread / (l2 * (root * l2 + l1) * (root - 1.0))
