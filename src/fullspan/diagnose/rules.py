@@ -104,6 +104,7 @@ RULES: Mapping[str, Rule] = {
 }
 
 
+@np.errstate(all="ignore")
 def diagnose(
     record: TableRecord, thresholds: Thresholds | None = None, *, today: dt.date | None = None
 ) -> tuple[Finding, ...]:
@@ -144,8 +145,7 @@ def diagnose(
         limits = limits_of.limits(rule.name, record.table)
         if limits is None or fired.intersection(rule.silent_after):
             continue
-        with np.errstate(all="ignore"):
-            found = list(rule.read(facts, limits))
+        found = list(rule.read(facts, limits))
         if found:
             fired.add(rule.name)
         findings += [_finding(rule, each, record.table) for each in found]

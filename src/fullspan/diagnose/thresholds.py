@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -143,17 +143,27 @@ class Thresholds:
 
     def limits(self, rule: str, table: str = "") -> Limits | None:
         """The limits of a rule on a table; None where the user turned the rule off."""
+        if not self.overrides:
+            return self._plain[rule]
         numbers: dict[str, Any] = {**self.rules["all"], **self.rules[rule]}
         for override in self.overrides:
             if rule not in override.limits or not matches(table, override.tables):
                 continue
             change = override.limits[rule]
             numbers = {} if change is None else {**self.rules["all"], **self.rules[rule], **numbers, **change}
-        if not numbers:
-            return None
-        grades = {grade: numbers[grade] for grade in GRADES if numbers.get(grade) is not None}
-        rest = {key: value for key, value in numbers.items() if key not in (*GRADES, "worse", "deviations", "errors")}
-        return Limits(numbers["worse"], grades, numbers["deviations"], numbers["errors"], rest) if grades else None
+        return _limits(numbers)
+
+    @cached_property
+    def _plain(self) -> dict[str, Limits | None]:
+        return {rule: _limits({**self.rules["all"], **own}) for rule, own in self.rules.items() if rule != "all"}
+
+
+def _limits(numbers: Mapping[str, Any]) -> Limits | None:
+    if not numbers:
+        return None
+    grades = {grade: numbers[grade] for grade in GRADES if numbers.get(grade) is not None}
+    rest = {key: value for key, value in numbers.items() if key not in (*GRADES, "worse", "deviations", "errors")}
+    return Limits(numbers["worse"], grades, numbers["deviations"], numbers["errors"], rest) if grades else None
 
 
 @dataclass(frozen=True)

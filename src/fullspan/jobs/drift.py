@@ -210,7 +210,7 @@ def drift(
     if align not in _ALIGNMENTS:
         raise InputError(f"align needs one of {', '.join(_ALIGNMENTS)}; got {align!r}.")
     options: dict[str, Any] = {"column": column, "ids": ids, "frequencies": frequencies, "dtype": dtype}
-    names = default_measures() if measures is None else [catalog.get(name).name for name in measures]
+    names = list(default_measures()) if measures is None else [catalog.get(name).name for name in measures]
     pairs = _pairs(open_chosen(old, table, **options), open_chosen(new, table, **options))
     with one_thread():
         compared = {

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from fullspan.jobs.chosen import open_chosen
 from fullspan.jobs.passes import Needs, Settings
 from fullspan.jobs.profile import hygiene_of, notes_of, profile_of
 from fullspan.jobs.results import Report, TableReport
+from fullspan.jobs.threads import one_thread
 from fullspan.measures import catalog
 from fullspan.measures.evidence import Evidence
 from fullspan.store.records import Reading, TableRecord
@@ -120,12 +122,10 @@ def measure(
     4.0
     """
     names = _names(measures)
-    explicit = measures is not None and not set(_names(None)) <= set(names)  # all defaults and more are no demand
+    explicit = not default_measures() <= set(names)  # all defaults and more are no demand for what a table lacks
     whole = measures is None if hygiene is None else hygiene
-    if by is not None and by not in ("label", "frequency") and labels is None:
-        labels, by = by, "label"
-    elif by is not None and by not in ("label", "frequency"):
-        by = "label"
+    if by not in (None, "label", "frequency"):  # the name of a column: its values are the labels
+        labels, by = (by if labels is None else labels), "label"
     opened = open_chosen(source, table, column=column, ids=ids, labels=labels, frequencies=frequencies, dtype=dtype)
     settings = Settings(sample, neighbors, standard_errors, by, seed, block_rows)
     limits = thresholds if isinstance(thresholds, Thresholds) else Thresholds.load(thresholds)
@@ -133,7 +133,8 @@ def measure(
     for each in opened:
         told = None if progress is None else _told(progress, each)
         mine = Settings(sample, neighbors, standard_errors, by, seed, block_rows, told) if told else settings
-        record = measure_table(each, names, mine, hygiene=whole, explicit=explicit)
+        with one_thread():
+            record = measure_table(each, names, mine, hygiene=whole, explicit=explicit)
         key = _fresh_key(each.name, reports)
         reports[key] = TableReport(record, diagnose(record, limits))
     return Report(reports, provenance(source, names, settings))
@@ -185,14 +186,15 @@ def _nothing_finite(table: Any, made: Any, entries: list[Any], n_rows: int) -> T
     return TableRecord(table.name, source, table.dtype, n_rows, table.dim, n_rows, readings=readings, hygiene=hygiene)
 
 
-def default_measures() -> list[str]:
-    """Names of the measures of a report when none are asked for."""
-    return [entry.name for entry in catalog.CATALOG.values() if entry.default and entry.read is not None]
+@functools.cache
+def default_measures() -> Set[str]:
+    """Names of the measures of a report when none are asked for, in the order of the catalog."""
+    return {name: None for name, entry in catalog.CATALOG.items() if entry.default and entry.read is not None}.keys()
 
 
 def _names(measures: Iterable[str] | None) -> list[str]:
     if measures is None:
-        return default_measures()
+        return list(default_measures())
     if isinstance(measures, str):
         measures = [part.strip() for part in measures.split(",") if part.strip()]
     names = list(dict.fromkeys(catalog.get(name).name for name in measures))

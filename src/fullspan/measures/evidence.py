@@ -99,7 +99,8 @@ class Evidence:
             eigenvalues = self._spectrum.eigenvalues
         if self.centered_singular_values[0] > 0.0 and not 1e-290 < eigenvalues[0] < 1e300:
             raise UndefinedMeasureError(
-                f"A covariance needs entries between 1e-145 and 1e150; got {self.centered_singular_values[0]:.3g} as the "
+                f"A covariance needs entries between 1e-145 and 1e150; got "
+                f"{self.centered_singular_values[0]:.3g} as the "
                 "largest singular value. Rescale the table: E / abs(E).max()."
             )
         return eigenvalues

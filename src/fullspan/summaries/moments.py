@@ -235,7 +235,7 @@ class _Builder:
         return self.kind(self.dim, self.n_rows, weight, frozen(mean), frozen(scatter), self.weighted, self.peak)
 
     def _start(self, rows: Array) -> None:
-        head = np.asarray(rows[:1024], dtype=np.float64)
+        head = np.asarray(rows[:256], dtype=np.float64)
         with np.errstate(over="ignore", under="ignore"):
             pilot = head.mean(axis=0)
             spread = head.std(axis=0)

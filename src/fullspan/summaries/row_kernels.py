@@ -32,7 +32,7 @@ _TOO_FLAT, _SAFE_NORMS = 1e-3, {"float32": (1e-18, 1e18), "float64": (1e-140, 1e
 _NEAR_ONE = {"float32": (1e-3, 1e3), "float64": (1e-60, 1e60)}
 
 
-def row_values(rows: Float[Array, "n dim"], norms: Float[Array, " n"]) -> Float[Array, "n 3"]:
+def row_values(rows: Float[Array, "n dim"], norms: Float[Array, " n"]) -> Float[Array, "3 n"]:
     """Gini index, entropy and Hoyer sparsity of rows that are not zero.
 
     Parameters
@@ -44,42 +44,42 @@ def row_values(rows: Float[Array, "n dim"], norms: Float[Array, " n"]) -> Float[
 
     Returns
     -------
-    array of shape ``(n, 3)``, float64
-        NaN in the last column when dim is 1.
+    array of shape ``(3, n)``, float64
+        NaN in the last row when dim is 1.
     """
     dim, kind = rows.shape[1], rows.dtype.name
-    values = np.empty((len(rows), 3))
-    step = max(1, _CHUNK_BYTES[dim >= _LONG] // (rows.itemsize * dim))
+    values = np.empty((3, len(rows)))
+    step = max(1, min(_CHUNK_BYTES[dim >= _LONG] // (rows.itemsize * dim), len(rows)))
     kernel = (_Narrow if dim <= _NARROW else _Wide)(dim, step, rows.dtype)
     for start in range(0, len(rows), step):
         some = slice(start, start + step)
-        kernel(rows[some], norms[some], values[some])
+        kernel(rows[some], norms[some], values[:, some])
     low, high = _SAFE_NORMS[kind]
     extreme = ~((norms > low) & (norms < high))
-    flat = ~(values[:, 0] > _CAREFUL[kind]) & ~extreme
+    flat = ~(values[0] > _CAREFUL[kind]) & ~extreme
     if flat.any():
         _again(rows, np.flatnonzero(flat), values, rows.dtype)
         if kind == "float32":
-            extreme |= flat & ~(values[:, 0] > _TOO_FLAT)
+            extreme |= flat & ~(values[0] > _TOO_FLAT)
     if extreme.any():
         _again(rows, np.flatnonzero(extreme), values, np.dtype(np.float64))
-    values[:, 1] = np.clip(values[:, 1], 0.0, np.log(dim))
+    np.clip(values[1], 0.0, np.log(dim), out=values[1])
     return values
 
 
 def _again(rows: Array, which: Array, values: Array, kind: np.dtype[Any]) -> None:
     """Take some rows from their differences, in float64 after dividing by their largest entry."""
     dim = rows.shape[1]
-    step = max(1, _CHUNK_BYTES[True] // (kind.itemsize * dim))
+    step = max(1, min(_CHUNK_BYTES[True] // (kind.itemsize * dim), len(which)))
     kernel = _Careful(dim, step, kind)
     for start in range(0, len(which), step):
         some = which[start : start + step]
         chosen = rows[some].astype(kind)
         if kind.itemsize > rows.itemsize or kind == np.float64:
             chosen /= np.abs(chosen).max(axis=1, keepdims=True)
-        found = np.empty((len(some), 3))
+        found = np.empty((3, len(some)))
         kernel(chosen, found)
-        values[some] = found
+        values[:, some] = found
 
 
 class _Wide:
@@ -180,13 +180,17 @@ def _unit(total: Array, dim: int, near_one: tuple[float, float]) -> Array | None
 
 def _finish(dim: int, ranked: Array, l1: Array, plain: Array, l2: Array, out: Array) -> None:
     """The three values from the sum over ranks, the sum, the sum of x ln x, and the norm of |x|."""
-    np.divide(ranked, dim * l1, out=out[:, 0])
-    out[:, 1] = np.log(l1) - plain / l1
+    np.divide(ranked, l1, out=out[0])
+    out[0] /= dim
+    np.log(l1, out=out[1])
+    out[1] -= plain / l1
     if dim == 1:
-        out[:, 2] = np.nan
+        out[2] = np.nan
         return
     root = np.sqrt(dim)
-    out[:, 2] = (root - l1 / l2) / (root - 1.0)
+    np.divide(l1, l2, out=out[2])
+    out[2] *= -1.0 / (root - 1.0)
+    out[2] += root / (root - 1.0)
 
 
 class _Careful:
@@ -218,11 +222,11 @@ class _Careful:
             rest = (z @ self.ones) * inverse  # zero but for rounding
             z.sort(axis=1)
             l1 = dim + rest
-            np.divide((z @ self.ranks) * inverse, dim * l1, out=out[:, 0])
-            out[:, 1] = np.log(l1) - plain / l1
+            np.divide((z @ self.ranks) * inverse, dim * l1, out=out[0])
+            out[1] = np.log(l1) - plain / l1
             if dim == 1:
-                out[:, 2] = np.nan
+                out[2] = np.nan
                 return
             l2, root = np.sqrt(dim + 2.0 * rest + squares), np.sqrt(dim)
             spread = squares - rest * rest / dim
-            out[:, 2] = dim * spread / (l2 * (root * l2 + l1) * (root - 1.0))
+            out[2] = dim * spread / (l2 * (root * l2 + l1) * (root - 1.0))

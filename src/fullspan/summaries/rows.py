@@ -246,7 +246,7 @@ class _Builder:
         values = row_values(rows, norms)
         for number, name in enumerate(ROW_MEASURES[1:]):
             if self.dim > 1 or name != "hoyer_sparsity":
-                self.columns[name].add(np.ascontiguousarray(values[:, number]), block, alive)
+                self.columns[name].add(values[number], block, alive)
 
     def summary(self) -> RowProfile:
         return RowProfile(
