@@ -209,7 +209,7 @@ def second_pass(
     if triangle:
         plan = plan.also(Triangle)
     if directions is not None:
-        inner = Plan.of(Partition.with_options(directions=directions))
+        inner = Plan.of(Partition.with_options(directions=directions, peak=evidence.moments.peak))
         plan = plan.also(Stripes.with_options(plan=inner, by=max(stripes, 1)))
     if not plan.recipes:
         return evidence, None, None, 0

@@ -115,7 +115,6 @@ ENTRIES = (
         null=isotropy_null(center=True),
         source=f"{_MU}; Biś et al. 2021, Too much in common; {_COUPLED}",
         traps=("High where the shift of the mean is all that is wrong.", _ISO_SCALE, _ISO_AXES),
-        default=True,
     ),
     Measure(
         name="iso_score",

@@ -38,8 +38,9 @@ class Partition(Summary):
 
     Notes
     -----
-    Option of the recipe: ``directions``. Float32 rows are projected in float32 while no projection exceeds 16, else in
-    float64; the largest exponent is taken out where it could overflow. Relative error of a ratio of Z below 1e-6.
+    Options of the recipe: ``directions``; ``peak``, a bound on the row norms where an earlier pass knows one. Float32 rows
+    are projected in float32 while no projection exceeds 16, else in float64; the largest exponent is taken out where it
+    could overflow. Relative error of a ratio of Z below 1e-6.
     Cost: 0.6 µs a float32 row for 128 directions at dim 128.
 
     References
@@ -55,8 +56,8 @@ class Partition(Summary):
     projection_sums: Array = field(repr=False)
 
     @classmethod
-    def accumulator(cls, dim: int, *, directions: Array) -> _Builder:  # type: ignore[override]
-        return _Builder(dim, directions)
+    def accumulator(cls, dim: int, *, directions: Array, peak: float | None = None) -> _Builder:  # type: ignore[override]
+        return _Builder(dim, directions, peak)
 
     def merge(self, other: Self) -> Self:
         self._check_mergeable(other)
@@ -88,7 +89,8 @@ class Partition(Summary):
 
 
 class _Builder:
-    def __init__(self, dim: int, directions: Array) -> None:
+    def __init__(self, dim: int, directions: Array, peak: float | None) -> None:
+        self.peak = peak
         directions = np.array(directions, dtype=np.float64)
         if directions.ndim != 2 or len(directions) != dim or not directions.shape[1]:
             raise InputError(f"Partition needs directions of shape ({dim}, k), k ≥ 1; got {directions.shape}.")
@@ -106,7 +108,8 @@ class _Builder:
         self.fast = np.zeros((2, count))
 
     def add(self, block: Block) -> None:
-        bounded = len(block) > 0 and float(block.norms.max()) * self.longest <= _FAST_UP_TO
+        longest_row = self.peak if self.peak is not None else float(block.norms.max(initial=0.0))
+        bounded = longest_row * self.longest <= _FAST_UP_TO
         for start in range(0, len(block), self.step):
             rows = block.rows[start : start + self.step]
             if rows.dtype != np.float32 or not self._add_fast(rows, bounded):

@@ -204,14 +204,17 @@ class ColumnSketch:
         return _Piece(piece.weight * factor, frozen(piece.values[:, offset::factor].copy()))
 
     def _compress(self) -> None:
-        while sum(piece.length for piece in self._pieces) > self.capacity:
+        kept = sum(piece.length for piece in self._pieces)
+        while kept > self.capacity:
             group = self._lightest()
+            kept -= sum(piece.length for piece in group)
             piece = group[0]
             if len(group) > 1:
                 together = np.concatenate([each.values for each in group], axis=1)
                 together.sort(axis=1)
                 piece = _Piece(piece.weight, together)
             self._pieces = [*(each for each in self._pieces if each not in group), self._thin(piece, 2)]
+            kept += self._pieces[-1].length
 
     def _lightest(self) -> list[_Piece]:
         """The pieces to thin next: a long one, or a chunk's worth of short ones, of the least weight that has them."""
