@@ -11,7 +11,7 @@ import numpy as np
 
 from fullspan._backend import is_torch_tensor, tensor_to_numpy
 from fullspan._typing import Array, Block, Table
-from fullspan.errors import FormatError, InputError, MissingFileError
+from fullspan.errors import FormatError, InputError, MissingFileError, UnknownNameError
 from fullspan.io._bounds import one_line, reading
 from fullspan.io.base import ArrayTable, OpenOptions, StreamTable, with_beside
 from fullspan.io.streams import local_path, open_bytes
@@ -126,6 +126,7 @@ def checked_frequencies(values: Any, start: int = 0) -> Array:
 
 
 def _from_file(value: Any, what: str) -> Array:
+    value, column = _split_column(value)
     try:
         path = local_path(value)
     except MissingFileError:
@@ -138,7 +139,43 @@ def _from_file(value: Any, what: str) -> Array:
     with reading(path, f"a file of {what}, one a row"):
         with open_bytes(path) as stream:
             first = stream.read(6)
+        if first[:4] == b"PAR1" or first == b"ARROW1":
+            return _from_column(path, column, what, parquet=first[:4] == b"PAR1")
         return _from_npy(path, what) if first == b"\x93NUMPY" else _from_lines(path, what)
+
+
+def _split_column(value: Any) -> tuple[Any, str | None]:
+    """``"words.parquet:word"`` as the file and the column in it; a file that has a colon in its name is itself."""
+    text = os.fspath(value)
+    file, colon, column = text.rpartition(":")
+    if colon and column and not Path(text).exists() and Path(file).is_file():
+        return file, column
+    return value, None
+
+
+def _from_column(path: Path, column: str | None, what: str, *, parquet: bool) -> Array:
+    """A column of a parquet or Arrow file: the one that is named, or the only one."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with pa.memory_map(str(path)) as stream:
+        names = pq.read_schema(stream).names if parquet else pa.ipc.open_file(stream).schema.names
+        if column is None and len(names) > 1:
+            raise InputError(
+                f"{what} need one column of {str(path)!r}; got {len(names)} of them. "
+                f'Name it as "{path.name}:COLUMN": {", ".join(one_line(name, 40) for name in names[:10])}.'
+            )
+        chosen = column if column is not None else names[0]
+        if chosen not in names:
+            known = ", ".join(one_line(name, 40) for name in names[:10])
+            raise UnknownNameError(f"{str(path)!r} has no column {chosen!r}; it has {known}.")
+        if parquet:
+            values = pq.read_table(stream, columns=[chosen]).column(0)
+        else:
+            values = pa.ipc.open_file(stream).read_all().column(chosen)
+        if values.null_count:
+            raise InputError(f"{what} need a value in every row; got {values.null_count} nulls in column {chosen!r}.")
+        return values.to_numpy() if what == "frequencies" else np.array(values.to_pylist(), dtype=object)
 
 
 def _from_npy(path: Path, what: str) -> Array:

@@ -107,7 +107,8 @@ def open_tables(
     column
         Column of the vectors; or a glob (``"emb_*"``), ``/regex/`` or prefix over one column a dimension.
     ids, labels, frequencies
-        What lies beside the rows: a column's name, a path to a file with one value a row (npy, csv, txt), or an
+        What lies beside the rows: a column's name, a path to a file with one value a row (npy, csv, txt, or
+        ``"words.parquet:word"``), or an
         array of shape ``(n_rows,)``; False leaves out what the file itself has. Of several tables, those of as many
         rows get them. Frequencies are counts or
         probabilities, finite and not negative.
