@@ -32,6 +32,7 @@ _SMALLEST_CAPACITY = 8_192
 _CHUNKS, _SHORTEST = 16, 8
 #: Rows transposed at a time.
 _TILE = 256
+_TILE_VALUES = 1 << 15
 
 
 def _default_capacity(n_columns: int) -> int:
@@ -93,7 +94,8 @@ class ColumnSketch:
         start = 0
         while start < len(values):
             buffer = self._room(kind)
-            stop = min(start + _TILE, start + self._chunk_rows - self._fill, len(values))
+            tile = max(_TILE, _TILE_VALUES // self.n_columns)
+            stop = min(start + tile, start + self._chunk_rows - self._fill, len(values))
             buffer[:, self._fill : self._fill + stop - start] = values[start:stop].T
             self._fill += stop - start
             self.count += stop - start

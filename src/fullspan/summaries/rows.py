@@ -198,18 +198,17 @@ class _Column:
     def _keep(
         kept: tuple[RowValue, ...], values: Array, sign: float, block: Block, alive: Array | None
     ) -> tuple[RowValue, ...]:
-        key = values if sign > 0 else -values
         if len(kept) == _N_WORST:
-            candidates = np.flatnonzero(key <= sign * kept[-1].value)
+            last = kept[-1].value
+            candidates = np.flatnonzero(values <= last if sign > 0 else values >= last)
         else:
-            candidates = np.arange(len(key))
+            candidates = np.arange(len(values))
         if not len(candidates):
             return kept
         if len(candidates) > _N_WORST:  # ties at the cut go to the earliest rows
-            cut = np.partition(key[candidates], _N_WORST - 1)[_N_WORST - 1]
-            below = candidates[key[candidates] < cut]
-            ties = candidates[key[candidates] == cut][:_N_WORST]
-            candidates = np.concatenate([below, ties])
+            key = sign * values[candidates]
+            cut = np.partition(key, _N_WORST - 1)[_N_WORST - 1]
+            candidates = np.concatenate([candidates[key < cut], candidates[key == cut][:_N_WORST]])
         where = candidates if alive is None else alive[candidates]
         fresh = tuple(
             RowValue(float(values[c]), int(block.index[w]), None if block.ids is None else _plain(block.ids[w]))
