@@ -200,6 +200,8 @@ class _Column:
     ) -> tuple[RowValue, ...]:
         if len(kept) == _N_WORST:
             last = kept[-1].value
+            if (values.min() > last) if sign > 0 else (values.max() < last):
+                return kept
             candidates = np.flatnonzero(values <= last if sign > 0 else values >= last)
         else:
             candidates = np.arange(len(values))
