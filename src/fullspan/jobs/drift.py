@@ -404,12 +404,20 @@ def _aligned(cross: CrossMoments, x: Array, y: Array, seed: int) -> dict[str, Re
     }
     if x.shape[1] == y.shape[1]:
         wanted["row_cosine"] = lambda: cross.mean_row_cosine
-        wanted["row_displacement"] = lambda: cross.mean_row_displacement
+        wanted["row_displacement"] = lambda: cross.mean_row_displacement / _usual_length(cross)
     readings = _read(wanted, {})
     readings |= _read({"neighbor_overlap": lambda: formulas.neighbor_overlap(x, y)}, {"sample": sampled})
     if x.shape[1] == y.shape[1]:
         readings |= _unaligned(x, y, seed)
     return readings
+
+
+def _usual_length(cross: CrossMoments) -> float:
+    """Root of the mean squared length of the old rows."""
+    squares = float(np.trace(cross.scatter_xx)) / cross.n_rows + float(cross.mean_x @ cross.mean_x)
+    if squares == 0.0:
+        raise UndefinedMeasureError("row_displacement needs old rows that are not all zero; got zeros only.")
+    return math.sqrt(squares)
 
 
 def _unaligned(x: Array, y: Array, seed: int) -> dict[str, Reading]:

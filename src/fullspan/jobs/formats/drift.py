@@ -100,9 +100,11 @@ _AIMS = {
 
 
 def _distances(table: Any) -> list[list[str]]:
-    return [
-        [name, _value(r), words.number(r.detail.get("p")), _AIMS.get(name, "")] for name, r in table.readings.items()
-    ]
+    return [[name, _value(r), _chance(r.detail.get("p")), _AIMS.get(name, "")] for name, r in table.readings.items()]
+
+
+def _chance(p: float | None) -> str:
+    return "< 1e-300" if p == 0.0 else words.number(p)
 
 
 def _value(reading: Reading) -> str:
