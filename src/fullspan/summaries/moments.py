@@ -197,6 +197,7 @@ class _Builder:
         self.capacity = max(rows_per_dim * dim, min(_CHUNK_BYTES // (8 * max(dim, 1)), 8192))
         self.filled = 0
         self.shift: Array | None = None
+        self.chosen = False
         self.total = np.zeros(dim)
         self.products: Array | None = None
 
@@ -206,7 +207,7 @@ class _Builder:
         roots = self._roots(block)
         self.peak = max(self.peak, float(block.norms.max()))
         if self.products is None:
-            self._start(block.rows)
+            self._start()
         done = 0
         while done < len(block):
             take = min(self.capacity - self.filled, len(block) - done)
@@ -215,7 +216,6 @@ class _Builder:
             if self.shift is not None:
                 chunk -= self.shift
             if roots is not None:
-                chunk *= roots[done : done + take, None]
                 self.roots[self.filled : self.filled + take] = roots[done : done + take]
             self.filled += take
             done += take
@@ -234,22 +234,31 @@ class _Builder:
                 scatter -= np.multiply.outer(self.total / weight, self.total)
         return self.kind(self.dim, self.n_rows, weight, frozen(mean), frozen(scatter), self.weighted, self.peak)
 
-    def _start(self, rows: Array) -> None:
-        head = np.asarray(rows[:256], dtype=np.float64)
-        with np.errstate(over="ignore", under="ignore"):
-            pilot = head.mean(axis=0)
-            spread = head.std(axis=0)
-        worth = np.any(np.abs(pilot) > _OFFSET_WORTH_SHIFTING * spread) and len(head) > 1
-        self.shift = pilot if worth else None
+    def _start(self) -> None:
         self.buffer = np.empty((self.capacity, self.dim))
         self.roots = np.empty(self.capacity if self.weighted else 0)
         self.ones = np.ones(self.capacity)
         self.products = np.zeros((self.dim, self.dim))
 
+    def _choose_shift(self, chunk: Array) -> None:
+        """A pilot mean from rows spread over the first chunk, whatever blocks they came in; the chunk is shifted too."""
+        head = chunk[:: max(1, len(chunk) // 256)]
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            pilot = head.mean(axis=0)
+            spread = head.std(axis=0)
+            if len(head) > 1 and np.any(np.abs(pilot) > _OFFSET_WORTH_SHIFTING * spread):
+                self.shift = pilot
+                chunk -= pilot
+        self.chosen = True
+
     def _flush(self) -> None:
         if not self.filled or self.products is None:
             return
         chunk = self.buffer[: self.filled]
+        if not self.chosen:
+            self._choose_shift(chunk)
+        if self.weighted:
+            chunk *= self.roots[: self.filled, None]
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             self.total += (self.roots if self.weighted else self.ones)[: self.filled] @ chunk
             self.products += np.matmul(chunk.T, chunk, out=scratch(self.dim, np.float64))

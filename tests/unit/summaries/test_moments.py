@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fullspan._typing import Block
 from fullspan.errors import InputError, UndefinedMeasureError
 from fullspan.summaries.moments import Moments, WeightedMoments
 
@@ -94,3 +95,18 @@ def test_merging_needs_one_kind_and_one_dim():
 def test_frozen():
     with pytest.raises(ValueError, match="read-only"):
         Moments.of(np.eye(2)).mean[0] = 1.0
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("first", [1, 5])
+def test_the_pilot_does_not_rest_on_the_first_block(first, weighted):
+    rng = np.random.default_rng(4)
+    table = rng.normal(size=(1500, 12)) + 1e4
+    weights = rng.uniform(0.5, 2.0, size=1500)
+    builder = Moments.accumulator(12, weighted=weighted)
+    for part in (slice(0, first), slice(first, 700), slice(700, None)):
+        builder.add(Block(table[part], part.start, frequencies=weights[part]))
+    roots = np.sqrt(weights) if weighted else np.ones(1500)
+    centered = (table - np.average(table, axis=0, weights=roots**2)) * roots[:, None]
+    expected = np.linalg.svd(centered, compute_uv=False)
+    np.testing.assert_allclose(builder.summary().centered_singular_values, expected, rtol=1e-11)
