@@ -22,6 +22,7 @@ from fullspan.summaries.quantiles import Quantiles
 from fullspan.summaries.reservoir import Reservoir
 from fullspan.summaries.rows import ROW_MEASURES, RowProfile
 from fullspan.summaries.triangle import Triangle
+from fullspan.summaries.unit_mean import UnitMean
 from fullspan.summaries.units import UnitMoments
 
 Numbers = Mapping[str, Any]
@@ -75,6 +76,16 @@ def _triangle(made: Triangle) -> Numbers:
         "centered_singular_values": (made.centered_singular_values, made.centered_singular_values.max() + 1e-4 * size)
         if made.n_rows
         else made.centered_singular_values,
+    }
+
+
+def _unit_mean(made: UnitMean) -> Numbers:
+    return {
+        "n_rows": made.n_rows,
+        "n_zero": made.n_zero,
+        "norm_total": made.norm_total,
+        "mean": (made.mean, 1.0),
+        "gap": (made.gap, 1.0 + made.n_units),
     }
 
 
@@ -200,6 +211,7 @@ SUMMARIES = [
     SummaryCase(Triangle, _triangle),
     SummaryCase(Triangle, _triangle, lambda dim: {"weighted": True}, name="Triangle-weighted"),
     SummaryCase(Triangle, _triangle, lambda dim: {"use_torch": True}, name="Triangle-torch"),
+    SummaryCase(UnitMean, _unit_mean),
     SummaryCase(UnitMoments, _units),
     SummaryCase(RowProfile, _profile, tolerance=(1e-9, 2e-6)),
     SummaryCase(Quantiles, _quantiles),

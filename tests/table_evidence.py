@@ -99,6 +99,10 @@ class TableEvidence:
     def sample(self):
         return self.E
 
+    @property
+    def unit_moments(self):
+        return self.units
+
     @cached_property
     def sample_uniformity(self):
         return uniformity_estimate(self.E)

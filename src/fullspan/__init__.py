@@ -96,6 +96,7 @@ _HOMES = {
     "WeightedMoments": "summaries.moments",
     "Triangle": "summaries.triangle",
     "RowProfile": "summaries.rows",
+    "UnitMean": "summaries.unit_mean",
     "UnitMoments": "summaries.units",
     "Quantiles": "summaries.quantiles",
     "Extremes": "summaries.extremes",

@@ -102,6 +102,7 @@ from fullspan.summaries.quantiles import Quantiles as Quantiles
 from fullspan.summaries.reservoir import Reservoir as Reservoir
 from fullspan.summaries.rows import RowProfile as RowProfile
 from fullspan.summaries.triangle import Triangle as Triangle
+from fullspan.summaries.unit_mean import UnitMean as UnitMean
 from fullspan.summaries.units import UnitMoments as UnitMoments
 
 __version__: str

@@ -26,6 +26,7 @@ from fullspan.store.records import Reading, TableRecord
 from fullspan.summaries.groups import Grouped
 from fullspan.summaries.moments import Moments
 from fullspan.summaries.rows import RowProfile
+from fullspan.summaries.unit_mean import UnitMean
 from fullspan.summaries.units import UnitMoments
 
 __all__ = ["default_measures", "measure", "measure_table", "provenance"]
@@ -37,7 +38,7 @@ _MEANS_OF_ROWS = {
     "hoyer_sparsity": "hoyer_sparsity",
     "mean_norm": "norm",
 }
-_FROM_SAMPLE = {"sample", "neighbors"}
+_FROM_SAMPLE = {"sample", "neighbors", "sample_uniformity"}
 _FROM_FREQUENCIES = {"frequency", "weighted_singular_values"}
 
 
@@ -256,8 +257,21 @@ def _standard_error(entry: Any, evidence: Evidence, left_out: list[Evidence]) ->
     spread = np.asarray(values)
     if not np.isfinite(spread).all():
         return None, None
-    error = np.sqrt((len(spread) - 1) / len(spread) * np.sum((spread - spread.mean()) ** 2))
-    return float(error), f"block jackknife, {len(spread)} groups"
+    scale = float(np.abs(spread).max()) or 1.0  # squares of a table of 1e200 would leave the range
+    away = spread / scale - np.mean(spread / scale)
+    error = scale * float(np.sqrt((len(spread) - 1) / len(spread) * np.sum(away**2)))
+    if not _squares_resolve(entry, evidence, error):
+        return None, None
+    return error, f"block jackknife, {len(spread)} groups"
+
+
+def _squares_resolve(entry: Any, evidence: Evidence, error: float) -> bool:
+    """Whether the leave-outs, whose spectra come from squares, see the value that the triangle gives."""
+    if evidence.moments is None or evidence.spectrum is evidence.moments:
+        return True
+    with np.errstate(all="ignore"):
+        value, coarse = (float(entry.read(each)) for each in (evidence, passes.from_squares(evidence)))
+    return abs(coarse - value) <= max(error, 1e-6 * abs(value))
 
 
 def _null(entry: Any, evidence: Evidence) -> tuple[float | None, float | None]:
@@ -292,7 +306,7 @@ def _group_readings(made: Any, whole: Evidence, entries: list[Any], table: str) 
             dtype=whole.dtype,
             moments=moments,
             spectrum=moments,
-            unit_moments=part.get(UnitMoments),
+            unit_rows=part.get(UnitMoments) or part.get(UnitMean),
             row_profile=part.get(RowProfile),
         )
         name = _group_name(made[Grouped].by, key)

@@ -24,10 +24,12 @@ from fullspan.summaries.partition import Partition
 from fullspan.summaries.reservoir import Reservoir
 from fullspan.summaries.rows import RowProfile
 from fullspan.summaries.triangle import Triangle
+from fullspan.summaries.unit_mean import UnitMean
 from fullspan.summaries.units import UnitMoments
 
-__all__ = ["Needs", "Settings", "evidence_of", "first_pass", "jackknife", "peeked", "second_pass"]
+__all__ = ["Needs", "Settings", "evidence_of", "first_pass", "from_squares", "jackknife", "peeked", "second_pass"]
 
+_EPS = 2.0**-52
 #: Memory that the group summaries of the jackknife may take.
 _JACKKNIFE_BYTES = 512 << 20
 _MOST_STRIPES = 20
@@ -55,7 +57,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Needs:
-    """The kinds of summaries to be made: ``spectrum``, ``units``, ``rows``, ``weighted``, ``frequency``, ``sample``."""
+    """The attributes of the evidence that measures read, and the kinds of summaries that serve them."""
 
     attributes: frozenset[str]
     kinds: frozenset[str]
@@ -109,10 +111,14 @@ def stripes_for(dim: int, n_rows: int | None, settings: Settings) -> int:
 def first_pass(table: Any, needs: Needs, settings: Settings) -> tuple[Summaries, int, int]:
     """The summaries of the first pass, the number of jackknife groups among them, and the number of rows read."""
     stripes = stripes_for(table.dim, table.n_rows, settings)
-    doubled = [kind for name, kind in (("spectrum", Moments), ("units", UnitMoments)) if name in needs.kinds]
+    doubled: list[Any] = [Moments] if "spectrum" in needs.kinds else []
+    if "unit_moments" in needs.kinds:
+        doubled.append(UnitMoments)
+    elif "units" in needs.kinds:
+        doubled.append(UnitMean)
     rows_per_dim = 4 if table.dim <= 256 or not stripes else 1
     plan = Plan.of(())
-    inner = Plan.of([kind.with_options(rows_per_dim=rows_per_dim) for kind in doubled])
+    inner = Plan.of([kind if kind is UnitMean else kind.with_options(rows_per_dim=rows_per_dim) for kind in doubled])
     if doubled and stripes:
         plan = plan.also(Stripes.with_options(plan=inner, by=stripes))
     else:
@@ -157,7 +163,8 @@ def evidence_of(table: Any, made: Summaries, needs: Needs, settings: Settings) -
     total = made[Stripes].total if Stripes in made else made
     moments = total.get(Moments)
     sample = made[Reservoir].rows if Reservoir in made else None
-    counted = moments or (total.get(UnitMoments)) or next(iter(total.values()))
+    units = total.get(UnitMoments) or total.get(UnitMean)
+    counted = moments or units or next(iter(total.values()))
     return Evidence(
         n_rows=counted.n_rows,
         dim=table.dim,
@@ -165,7 +172,7 @@ def evidence_of(table: Any, made: Summaries, needs: Needs, settings: Settings) -
         moments=moments,
         spectrum=made.get(Triangle, moments),
         weighted=made.get(WeightedMoments),
-        unit_moments=total.get(UnitMoments),
+        unit_rows=units,
         row_profile=made.get(RowProfile),
         frequency_profile=made.get(FrequencyProfile),
         sample_rows=sample,
@@ -256,12 +263,12 @@ def jackknife(evidence: Evidence, made: Summaries, grouped: Any, offsets: Array 
     left = []
     for key, part in made[Stripes].without():
         moments = part.get(Moments)
-        units = part.get(UnitMoments)
+        units = part.get(UnitMoments) or part.get(UnitMean)
         rest = evidence.but(
             n_rows=(moments or units).n_rows,
             moments=moments,
             spectrum=None if moments is None else _QuickSpectrum(moments),
-            unit_moments=units,
+            unit_rows=units,
             row_profile=None,
             weighted=None,
             frequency_profile=None,
@@ -271,6 +278,11 @@ def jackknife(evidence: Evidence, made: Summaries, grouped: Any, offsets: Array 
         )
         left.append(with_log_z(rest, sums[key], offsets, needs) if key in sums else rest)
     return left
+
+
+def from_squares(evidence: Evidence) -> Evidence:
+    """The whole table as a leave-out sees it."""
+    return evidence.but(spectrum=_QuickSpectrum(evidence.moments))
 
 
 class _QuickSpectrum:
@@ -283,13 +295,19 @@ class _QuickSpectrum:
 
     @property
     def centered_singular_values(self) -> Array:
-        return self._moments.centered_singular_values
+        return _resolved(self._moments.centered_singular_values)
 
     @property
     def eigenvalues(self) -> Array:
-        return self._moments.eigenvalues
+        values = self._moments.eigenvalues
+        return np.where(values > len(values) * _EPS * values[0], values, 0.0)
 
     @cached_property
     def singular_values(self) -> Array:
         self._moments.check_scale()
-        return np.sqrt(np.maximum(np.linalg.eigvalsh(self._moments.gram)[::-1], 0.0))[: self._ranks]
+        return _resolved(np.sqrt(np.maximum(np.linalg.eigvalsh(self._moments.gram)[::-1], 0.0))[: self._ranks])
+
+
+def _resolved(values: Array) -> Array:
+    """Singular values from squares, with zeros for those that rounding made."""
+    return np.where(values > np.sqrt(len(values) * _EPS) * values[0], values, 0.0)

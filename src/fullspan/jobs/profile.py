@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fullspan._typing import Array
+from fullspan._typing import Array, row_norms
 from fullspan.errors import UndefinedMeasureError
 from fullspan.measures.evidence import Evidence
 from fullspan.measures.null import gaussian_spectra
@@ -32,7 +32,7 @@ def profile_of(made: Summaries, evidence: Evidence, neighbors: bool = True) -> d
         profile |= _spectra(evidence)
     if evidence.row_profile is not None:
         profile |= {name: each for name in ROW_MEASURES if (each := _spread(evidence.row_profile, name)) is not None}
-    if evidence.unit_moments is not None:
+    if evidence.unit_rows is not None:
         profile |= _shares(evidence)
     if evidence.sample_rows is not None:
         low, middle, high = np.quantile(evidence.sample.astype(np.float64), (0.05, 0.5, 0.95), axis=0)
@@ -50,11 +50,11 @@ def _spectra(evidence: Evidence) -> dict[str, Any]:
         "centered_singular_values": evidence.centered_singular_values.tolist(),
     }
     if evidence.n_rows > 1:
-        scale = evidence.mean_square
         squares = gaussian_spectra(evidence.n_rows, evidence.dim, centered=True).mean(axis=0)
-        curves["null_singular_values"] = np.sqrt(squares * scale).tolist()
-        deviations = np.sqrt(np.maximum(evidence.moments.scatter.diagonal(), 0.0) / (evidence.n_rows - 1))
-        alive = deviations > 0
+        curves["null_singular_values"] = (np.sqrt(squares) * evidence.root_mean_square).tolist()
+        with np.errstate(invalid="ignore"):
+            deviations = np.sqrt(np.maximum(evidence.moments.scatter.diagonal(), 0.0) / (evidence.n_rows - 1))
+        alive = (deviations > 0) & np.isfinite(deviations)
         offset = float(np.max(np.abs(evidence.mean[alive]) / deviations[alive], initial=0.0))
         curves["precision"] = {"eps": _EPS.get(evidence.dtype, 2.0**-23), "offset_over_spread": offset}
     return curves
@@ -98,7 +98,7 @@ def _shares(evidence: Evidence) -> dict[str, Any]:
 def _sampled(evidence: Evidence, neighbors: bool) -> dict[str, Any]:
     found: dict[str, Any] = {}
     sample = evidence.sample
-    norms = np.linalg.norm(sample.astype(np.float64), axis=1)
+    norms = row_norms(sample.astype(np.float64))
     alive = norms > 0
     if alive.sum() > 1:
         some = min(int(np.sqrt(2 * _MOST_PAIRS)), int(alive.sum()))

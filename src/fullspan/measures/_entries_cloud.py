@@ -31,7 +31,7 @@ def _rogue(evidence: Any) -> float:
 
 
 def _unit_deviation(evidence: Any) -> float:
-    return directions.mean_deviation(evidence.units.scatter.diagonal(), _n_units(evidence.units))
+    return directions.mean_deviation(evidence.unit_moments.scatter.diagonal(), _n_units(evidence.unit_moments))
 
 
 def _isotropy(name: str, title: str, symbol: str, usage: str, read: Callable[[Any], float], **words: Any) -> Measure:
@@ -194,8 +194,8 @@ ENTRIES = (
         family="isotropy",
         function=directions.cosine_deviation,
         usage="cosine_deviation(E)",
-        read=lambda evidence: float(evidence.units.cosine_deviation),
-        needs=("units",),
+        read=lambda evidence: float(evidence.unit_moments.cosine_deviation),
+        needs=("unit_moments",),
         direction="neither",
         range="[0, 1]: 0 when all cosines are equal, about 1/√dim for directions at random",
         bounds=lambda n, d: (0.0, 1.0),
@@ -204,7 +204,6 @@ ENTRIES = (
         null=closed_null("cosine_deviation"),
         source="Follows from Ethayarajh 2019, section 3.3",
         traps=("Larger than the null means directions gather in fewer dimensions, or in clusters.",),
-        default=True,
         ratio_rule="ratio",
     ),
     Measure(
@@ -260,7 +259,7 @@ ENTRIES = (
         function=directions.unit_deviation,
         usage="unit_deviation(E)",
         read=_unit_deviation,
-        needs=("units",),
+        needs=("unit_moments",),
         direction="higher",
         range="[0, √(m/(m - 1))]: 0 when all rows point one way, about 1 for directions spread over the sphere",
         bounds=lambda n, d: (0.0, math.sqrt(n / max(n - 1, 1))),
@@ -281,7 +280,7 @@ ENTRIES = (
         function=sphere.uniformity,
         usage="uniformity(sample)",
         read=lambda evidence: evidence.sample_uniformity.value,
-        needs=("sample",),
+        needs=("sample_uniformity",),
         direction="lower",
         range="[-8, 0]: 0 when all rows point one way, about -4 for directions at random",
         bounds=lambda n, d: (-8.0, 0.0),

@@ -26,10 +26,12 @@ FIRST_PASS = {
     "weighted_singular_values": "weighted",
     "mean_norm": "units",
     "units": "units",
+    "unit_moments": "unit_moments",
     "rows": "rows",
     "frequency": "frequency",
     "sample": "sample",
     "neighbors": "sample",
+    "sample_uniformity": "sample",
 }
 #: Attributes that need eigenvectors first, and so a second look at the rows.
 SECOND_PASS = {"partition": "spectrum", "centered_partition": "spectrum"}
@@ -55,8 +57,9 @@ class Evidence:
         :class:`~fullspan.Moments` of the rows, or None.
     spectrum
         :class:`~fullspan.Moments` or :class:`~fullspan.Triangle`: where singular values come from, or None.
-    weighted, units, rows, frequency
-        Frequency-weighted moments, :class:`~fullspan.UnitMoments`, :class:`~fullspan.RowProfile`,
+    weighted, unit_rows, row_profile, frequency_profile
+        Frequency-weighted moments, :class:`~fullspan.UnitMean` or :class:`~fullspan.UnitMoments`,
+        :class:`~fullspan.RowProfile`,
         :class:`~fullspan.FrequencyProfile`, or None each.
     log_z, centered_log_z
         :class:`LogZ` along the eigenvectors of EᵀE, and of the centered table along its own, or None each.
@@ -70,7 +73,7 @@ class Evidence:
     moments: Any = None
     spectrum: Any = None
     weighted: Any = None
-    unit_moments: Any = None
+    unit_rows: Any = None
     row_profile: Any = None
     frequency_profile: Any = None
     log_z: LogZ | None = None
@@ -117,7 +120,14 @@ class Evidence:
 
     @property
     def units(self) -> Any:
-        return self._need(self.unit_moments, "moments of the unit rows")
+        """Mean of the unit rows: :class:`~fullspan.UnitMean`, or :class:`~fullspan.UnitMoments`, which has it too."""
+        return self._need(self.unit_rows, "the mean of the unit rows")
+
+    @property
+    def unit_moments(self) -> Any:
+        """Moments of the unit rows, with their scatter."""
+        units = self._need(self.unit_rows, "moments of the unit rows")
+        return self._need(units if hasattr(units, "scatter") else None, "moments of the unit rows")
 
     @property
     def mean_norm(self) -> float:
@@ -126,7 +136,21 @@ class Evidence:
     @property
     def mean_square(self) -> float:
         """Mean squared entry of the centered table: the scale that an isotropic Gaussian table would have."""
-        return float(np.sum(self.centered_singular_values**2)) / (max(self.n_rows - 1, 1) * self.dim)
+        root = self.root_mean_square
+        if root > 0.0 and not 1e-150 < root < 1e150:
+            raise UndefinedMeasureError(
+                f"A mean square needs entries between 1e-150 and 1e150; got {root:.3g} as their usual size. "
+                "Rescale the table: E / abs(E).max()."
+            )
+        return root**2
+
+    @property
+    def root_mean_square(self) -> float:
+        """The root of `mean_square`, also where that leaves the range of float64."""
+        values = self.centered_singular_values
+        largest = float(values[0]) or 1.0
+        with np.errstate(under="ignore"):
+            return largest * float(np.linalg.norm(values / largest)) / np.sqrt(max(self.n_rows - 1, 1) * self.dim)
 
     @property
     def rows(self) -> Any:
