@@ -97,6 +97,24 @@ def rogue_spread(n: int, d: int) -> Planted:
     return Planted(E, dimensions=(7,))
 
 
+def slight_offset(n: int, d: int) -> Planted:
+    mean = gaussian(1, d, 1)
+    return Planted(gaussian(n, d) + 0.25 * mean * d**0.5 / np.linalg.norm(mean), "note")
+
+
+def turned(E: Array) -> Array:
+    """The same table along other axes, so that no column stands out."""
+    return E @ np.linalg.qr(gaussian(E.shape[1], E.shape[1], 3))[0]
+
+
+def learned_spectrum(n: int, d: int) -> Planted:
+    return Planted(turned(gaussian(n, d) / np.sqrt(np.arange(1, d + 1))), "note")
+
+
+def mild_spectrum(n: int, d: int) -> Planted:
+    return Planted(turned(gaussian(n, d) * np.geomspace(1, 10, d)), "note")
+
+
 def frequent_is_long(n: int, d: int) -> Planted:
     frequencies = np.random.default_rng(1).permutation(n) + 1.0
     return Planted(gaussian(n, d) * (0.5 + frequencies[:, None] / n), "warn", frequencies=frequencies)
@@ -187,6 +205,9 @@ PLANTED: list[tuple[str, Callable[[int, int], Planted]]] = [
     ("dimensional-collapse", subspace),
     ("dominant-direction", one_axis),
     ("mean-shift", offset),
+    ("mean-shift", slight_offset),
+    ("anisotropic-spectrum", learned_spectrum),
+    ("anisotropic-spectrum", mild_spectrum),
     ("rogue-dimensions", rogue_mean),
     ("rogue-dimensions", rogue_spread),
     ("norm-tied-to-frequency", frequent_is_long),

@@ -12,7 +12,12 @@ import numpy as np
 from fullspan._typing import Array
 from fullspan.errors import UndefinedMeasureError
 from fullspan.measures.null import spectrum_null
-from fullspan.measures.spectrum import effective_rank, explained_variance_dims, top_component_share
+from fullspan.measures.spectrum import (
+    effective_rank,
+    explained_variance_dims,
+    participation_ratio,
+    top_component_share,
+)
 from fullspan.store.records import Reading, TableRecord
 
 __all__ = ["Facts", "Value"]
@@ -20,6 +25,7 @@ __all__ = ["Facts", "Value"]
 #: Spacing of the numbers around one, over the numbers themselves; whole numbers and bits repeat more often.
 _COARSE = {"int8": 0.05, "uint8": 0.05, "bool": 1.8}
 _CENTERED_RANK = spectrum_null("centered_singular", effective_rank)
+_PARTICIPATION = spectrum_null("eigenvalues", participation_ratio)
 _TOP_SHARE = spectrum_null("eigenvalues", top_component_share)
 
 
@@ -137,14 +143,12 @@ class Facts:
     @cached_property
     def top_share(self) -> Value | None:
         """Share of the variance along the first principal axis and its null."""
-        found = self.reading("top_component_share")
-        if found is not None and found.null is not None:
-            return found
-        if not self.has_spread:
-            return None
-        padded = np.zeros(self.dim)
-        padded[: len(self.centered)] = self._shares
-        return self._of_spectrum(top_component_share, padded, _TOP_SHARE)
+        return self._of_shares("top_component_share", top_component_share, _TOP_SHARE)
+
+    @cached_property
+    def participation_ratio(self) -> Value | None:
+        """How many principal axes carry the variance, by its second moment, and the null."""
+        return self._of_shares("participation_ratio", participation_ratio, _PARTICIPATION)
 
     def used_dimensions(self, share: float) -> int:
         """How many principal axes carry a share of the variance."""
@@ -154,6 +158,17 @@ class Facts:
     def _shares(self) -> Array:
         """Variance along the principal axes, relative to the first."""
         return np.square(self.centered / self.centered[:1])
+
+    def _of_shares(self, measure: str, function: Any, null: Any) -> Value | None:
+        """A reading of the eigenvalues, or the same from the curve where it was not read."""
+        found = self.reading(measure)
+        if found is not None and found.null is not None:
+            return found
+        if not self.has_spread:
+            return None
+        padded = np.zeros(self.dim)
+        padded[: len(self.centered)] = self._shares
+        return self._of_spectrum(function, padded, null)
 
     def _of_spectrum(self, function: Any, spectrum: Array, null: Any) -> Value | None:
         try:

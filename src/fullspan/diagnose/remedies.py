@@ -112,6 +112,21 @@ def common_offset() -> Remedy:
     )
 
 
+def uneven_directions() -> Remedy:
+    return Remedy(
+        "Anisotropy of the spectrum: some principal directions are much longer than others. Any table that learned "
+        "something has structure like this; how much of it is wanted depends on the use.",
+        "Nothing is broken. Where rows are compared by cosine or distance, whitening makes all directions count alike; "
+        "it also raises the noise of the weak ones, so compare scores on your task before and after. Do the same to "
+        "queries.",
+        "E = E.astype(np.float64) - E.mean(axis=0, dtype=np.float64)\n"
+        "values, axes = np.linalg.eigh(E.T @ E / len(E))\n"
+        "kept = values > 1e-9 * values.max()\n"
+        "E = E @ (axes[:, kept] / np.sqrt(values[kept])) @ axes[:, kept].T",
+        "participation_ratio and iso_score are near their null.",
+    )
+
+
 def few_rogue_dimensions() -> Remedy:
     return Remedy(
         "A few dimensions with huge values rule cosines and distances: usual in transformers, where layer "

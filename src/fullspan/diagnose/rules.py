@@ -79,6 +79,13 @@ RULES: Mapping[str, Rule] = {
         Rule("dominant-direction", "one direction with most variance", spectrum_rules.dominant_direction, _SPECTRUM),
         Rule("mean-shift", "an offset of all rows (anisotropy)", spectrum_rules.mean_shift, _SHAPE[2:], _POINT),
         Rule("rogue-dimensions", "few dimensions that rule the rest", spectrum_rules.rogue_dimensions, _SHAPE, _POINT),
+        Rule(
+            "anisotropic-spectrum",
+            "variance spread unevenly over the directions (anisotropy)",
+            spectrum_rules.anisotropic_spectrum,
+            _SPECTRUM[:1],
+            (*_POINT, "dimensional-collapse", "dominant-direction", "rogue-dimensions"),
+        ),
         Rule("norm-tied-to-frequency", "lengths that tell the frequency", row_rules.norm_tied_to_frequency, _FREQUENCY),
         Rule("untrained-rows", "rows that training never met", row_rules.untrained_rows, ("profile:norm",), _POINT),
         Rule("dead-rows", "zero rows", row_rules.dead_rows, ("hygiene:zero_rows",), _POINT),

@@ -15,6 +15,7 @@ from fullspan.diagnose.thresholds import GRADES, Limits
 
 __all__ = [
     "Found",
+    "anisotropic_spectrum",
     "complete_collapse",
     "dimensional_collapse",
     "dominant_direction",
@@ -112,8 +113,33 @@ def mean_shift(facts: Facts, limits: Limits) -> Iterator[Found]:
     ratio = facts.reading("mean_norm_ratio")
     if ratio is not None:
         evidence.append(ratio.evidence("mean_norm_ratio"))
-    title = f"two rows have cosine {cosine.value:.2f} on average: the table is anisotropic"
+    somewhat = "slightly " if severity == "note" else ""
+    title = f"two rows have cosine {cosine.value:.2g} on average: the table is {somewhat}anisotropic"
+    if ratio is not None and ratio.null is not None:
+        title += f", its mean {ratio.value:.0%} as long as its rows where {ratio.null:.2g} of it would be chance"
     yield Found(severity, title, evidence, remedies.common_offset())
+
+
+def anisotropic_spectrum(facts: Facts, limits: Limits) -> Iterator[Found]:
+    """The variance is spread unevenly over the directions."""
+    ratio = facts.participation_ratio
+    if ratio is None or facts.span < 2 or not ratio.null or not ratio.beyond_null(limits.deviations):
+        return
+    relative = ratio.value / ratio.null
+    severity = limits.grade(relative, ratio.error and ratio.error / ratio.null)
+    if severity is None:
+        return
+    threshold = limits.limit(severity) * ratio.null
+    evidence = [ratio.evidence("participation_ratio", threshold=threshold, relative_to_null=relative)]
+    for name in ("iso_score", "isotropy", "top_component_share"):
+        reading = facts.reading(name)
+        if reading is not None:
+            evidence.append(reading.evidence(name))
+    title = (
+        f"the table is anisotropic: its variance fills {relative:.0%} of the directions it could, {ratio.value:.3g} "
+        f"where a table of this shape fills {ratio.null:.3g}"
+    )
+    yield Found(severity, title, evidence, remedies.uneven_directions())
 
 
 def rogue_dimensions(facts: Facts, limits: Limits) -> Iterator[Found]:
