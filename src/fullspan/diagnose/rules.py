@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,8 @@ __all__ = ["DOCS", "RULES", "Rule", "diagnose", "waived"]
 
 #: Page of the documentation with one section a rule.
 DOCS = "rules.md"
+_FEWEST_IN_GROUP = 30
+_MOST_OF_GROUPS = 20
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class Rule:
         What it cannot do without: ``reading:NAME``, ``hygiene:NAME`` or ``profile:NAME`` of the record.
     silent_after
         Rules whose finding explains this one: it then adds nothing.
+    in_groups
+        Whether it judges the groups of a table as well, by their readings alone.
     """
 
     name: str
@@ -45,6 +49,7 @@ class Rule:
     read: Callable[[Facts, Limits], Iterator[Found]]
     needs: tuple[str, ...] = ()
     silent_after: tuple[str, ...] = ()
+    in_groups: bool = False
 
     def judges(self, record: TableRecord) -> bool:
         """Whether the record has what the rule reads."""
@@ -75,9 +80,15 @@ RULES: Mapping[str, Rule] = {
     for rule in (
         Rule("non-finite", "rows with NaN or infinity", row_rules.non_finite),
         Rule("complete-collapse", "all rows in one point", spectrum_rules.complete_collapse, _SPECTRUM),
-        Rule("dimensional-collapse", "rows near a subspace", spectrum_rules.dimensional_collapse, _SPECTRUM),
-        Rule("dominant-direction", "one direction with most variance", spectrum_rules.dominant_direction, _SPECTRUM),
-        Rule("mean-shift", "an offset of all rows (anisotropy)", spectrum_rules.mean_shift, _SHAPE[2:], _POINT),
+        Rule("dimensional-collapse", "rows near a subspace", spectrum_rules.dimensional_collapse, _SPECTRUM, (), True),
+        Rule(
+            "dominant-direction",
+            "one direction with most variance",
+            spectrum_rules.dominant_direction,
+            _SPECTRUM,
+            in_groups=True,
+        ),
+        Rule("mean-shift", "an offset of all rows (anisotropy)", spectrum_rules.mean_shift, _SHAPE[2:], _POINT, True),
         Rule("rogue-dimensions", "few dimensions that rule the rest", spectrum_rules.rogue_dimensions, _SHAPE, _POINT),
         Rule(
             "anisotropic-spectrum",
@@ -85,6 +96,7 @@ RULES: Mapping[str, Rule] = {
             spectrum_rules.anisotropic_spectrum,
             _SPECTRUM[:1],
             (*_POINT, "dimensional-collapse", "dominant-direction", "rogue-dimensions"),
+            in_groups=True,
         ),
         Rule("norm-tied-to-frequency", "lengths that tell the frequency", row_rules.norm_tied_to_frequency, _FREQUENCY),
         Rule("untrained-rows", "rows that training never met", row_rules.untrained_rows, ("profile:norm",), _POINT),
@@ -134,6 +146,10 @@ def diagnose(
 
     Notes
     -----
+    Groups of at least 30 rows are judged by their own readings, and one is named where it is worse than the whole
+    table: 20 findings at most, the gravest first. Rows of one label are meant to be alike, so that an offset they share
+    is a note at most.
+
     No verdict rests on a number alone: a value must lie six deviations of its null away from what a Gaussian table of
     the same shape reads, and two standard errors past the limit of a grade, or the next lower grade counts.
 
@@ -146,17 +162,41 @@ def diagnose(
     """
     limits_of = thresholds or Thresholds.load()
     facts = Facts(record)
+    findings = _judged(RULES.values(), facts, limits_of)
+    findings += _of_groups(record, findings, limits_of)
+    return tuple(waived(finding, limits_of.waivers, today) for finding in findings)
+
+
+def _judged(rules: Iterable[Rule], facts: Facts, limits_of: Thresholds) -> list[Finding]:
     findings: list[Finding] = []
     fired: set[str] = set()
-    for rule in RULES.values():
-        limits = limits_of.limits(rule.name, record.table)
+    for rule in rules:
+        limits = limits_of.limits(rule.name, facts.record.table)
         if limits is None or fired.intersection(rule.silent_after):
             continue
         found = list(rule.read(facts, limits))
         if found:
             fired.add(rule.name)
-        findings += [_finding(rule, each, record.table) for each in found]
-    return tuple(waived(finding, limits_of.waivers, today) for finding in findings)
+        findings += [_finding(rule, each, facts.record.table) for each in found]
+    return findings
+
+
+def _of_groups(record: TableRecord, whole: list[Finding], limits_of: Thresholds) -> list[Finding]:
+    """Findings of the groups that are worse than the whole table, the gravest first."""
+    known = {finding.rule: GRADES.index(finding.severity) for finding in whole}
+    rules = [rule for rule in RULES.values() if rule.in_groups]
+    worse: list[Finding] = []
+    for group, readings in record.groups.items():
+        rows = int(next((each.detail.get("n_rows", 0) for each in readings.values()), 0))
+        if rows < _FEWEST_IN_GROUP:
+            continue
+        part = TableRecord(record.table, record.source, record.dtype, rows, record.dim, readings=dict(readings))
+        for finding in _judged(rules, Facts(part), limits_of):
+            alike = finding.rule == "mean-shift" and not group.startswith("frequency ")
+            severity = "note" if alike else finding.severity
+            if GRADES.index(severity) > known.get(finding.rule, -1):
+                worse.append(replace(finding, severity=severity, group=group))
+    return sorted(worse, key=lambda finding: -GRADES.index(finding.severity))[:_MOST_OF_GROUPS]
 
 
 def waived(finding: Finding, waivers: tuple[Waiver, ...], today: dt.date | None = None) -> Finding:

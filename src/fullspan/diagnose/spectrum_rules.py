@@ -73,16 +73,16 @@ def dimensional_collapse(facts: Facts, limits: Limits) -> Iterator[Found]:
         rank.evidence(
             "centered_effective_rank", threshold=limits.limit(severity) * rank.null, relative_to_null=relative
         ),
-        {"measure": "used_dimensions", "value": used, "of": facts.span, "variance": share},
     ]
+    if used:
+        evidence.append({"measure": "used_dimensions", "value": used, "of": facts.span, "variance": share})
     abundance = facts.reading("centered_information_abundance")
     if abundance is not None:
         evidence.append(abundance.evidence("centered_information_abundance"))
-    title = (
-        f"{used} of {facts.span} dimensions carry {share:.0%} of the variance: effective rank {rank.value:.3g} "
-        f"where a table of this shape has {rank.null:.3g}"
-    )
-    yield Found(severity, title, evidence, remedies.few_dimensions(used))
+    title = f"effective rank {rank.value:.3g} where a table of this shape has {rank.null:.3g}"
+    if used:
+        title = f"{used} of {facts.span} dimensions carry {share:.0%} of the variance: {title}"
+    yield Found(severity, title, evidence, remedies.few_dimensions(used or math.ceil(rank.value)))
 
 
 def dominant_direction(facts: Facts, limits: Limits) -> Iterator[Found]:

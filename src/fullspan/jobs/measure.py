@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import functools
 import sys
@@ -311,7 +312,7 @@ def _group_readings(made: Any, whole: Evidence, entries: list[Any], table: str) 
         )
         name = _group_name(made[Grouped].by, key)
         readings[name] = {
-            entry.name: reading
+            entry.name: dataclasses.replace(reading, detail={**reading.detail, "n_rows": rest.n_rows})
             for entry in entries
             if (reading := _reading(entry, rest, [], table, name)).value is not None
         }
@@ -320,7 +321,7 @@ def _group_readings(made: Any, whole: Evidence, entries: list[Any], table: str) 
 
 def _group_name(by: Any, key: Any) -> str:
     if by != "frequency":
-        return str(key)
+        return "no label" if key is None else str(key)
     return "frequency 0" if key == -1000 else f"frequency 1e{key} to 1e{key + 1}"
 
 

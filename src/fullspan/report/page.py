@@ -127,7 +127,7 @@ def _label(key: str) -> str:
 def _view(table: TableReport, position: int) -> dict[str, Any]:
     """What the template shows of one table."""
     record = table.record
-    grades = words.blamed(table.findings)
+    grades = words.blamed(finding for finding in table.findings if finding.group is None)
     rows = [_row(reading, grades.get(reading.measure)) for reading in record.readings.values()]
     headlines = [row for name in _HEADLINES for row in rows if row["name"] == name and row["defined"]]
     return {

@@ -68,7 +68,7 @@ def test_an_override_changes_what_it_names_on_the_tables_it_names(tmp_path: Path
     assert some is not None and some.grades == {"warn": 0.8, "fail": 0.25}  # noqa: PT018
     assert both is not None and both.grades == {"warn": 0.8, "fail": 0.4}  # noqa: PT018
     assert (some.options["variance"], some.errors, both.errors) == (0.9, 2.0, 0.0)
-    assert changed.limits("mean-shift", "item.weight").grades == {"fail": 0.5}  # type: ignore[union-attr]
+    assert changed.limits("mean-shift", "item.weight").grades == {"note": 0.01, "fail": 0.5}  # type: ignore[union-attr]
     assert changed.limits("hubness", "user.weight") is None
     assert changed.limits("hubness", "wte.weight") is not None
 

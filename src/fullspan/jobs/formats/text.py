@@ -92,7 +92,8 @@ def _table(console: Any, table: TableReport, readings: bool) -> None:
         _finding(console, finding)
     if readings and record.readings:
         console.print()
-        console.print(_readings(record.readings.values(), table.findings, console.width))
+        whole = [finding for finding in table.findings if finding.group is None]
+        console.print(_readings(record.readings.values(), whole, console.width))
         for group, some in record.groups.items():
             console.print()
             console.print(Text(f"group {words.clean(group)}", "bold"), overflow="fold")
