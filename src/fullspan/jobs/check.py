@@ -142,11 +142,13 @@ def check(
                 elif outcome is not None:
                     unevaluated.append(outcome)
         judged = {rule.name for rule in RULES.values() if rule.judges(table.record)}
-        evaluated += len(judged)
+        evaluated += sum(thresholds.limits(rule, key) is not None for rule in judged)
         unevaluated += _not_judged(key, thresholds, judged, table)
         tables[key] = TableReport(table.record, tuple(found))
     if not evaluated and not unevaluated:
-        raise NothingEvaluatedError("check needs readings to judge; got a report without any.")
+        raise NothingEvaluatedError(
+            "check needs readings and rules to judge them by; got a report without readings, or rules that are all off."
+        )
     return _sorted_out(Report(tables, report.provenance), tuple(unevaluated), evaluated)
 
 
@@ -191,6 +193,11 @@ def _evaluate(each: Check, key: str, table: TableReport, before: TableReport | N
     value, error = reading.value / unit, abs((reading.standard_error or 0.0) / unit)
     leeway = each.errors * error
     low = each.minimum is not None and value + leeway < each.minimum
+    if reading.below_resolution and each.minimum is not None and not low:  # the value is only known to be at most this
+        why = (
+            f"its value of at most {reading.value:.3g} is below what {table.record.dtype} resolves, so min says nothing"
+        )
+        return _not_evaluated(each, key, why), False
     high = each.maximum is not None and value - leeway > each.maximum
     if not (low or high):
         return None, True
@@ -227,15 +234,19 @@ def _unit(
     if each.relative_to == "dim":
         return float(table.record.dim), ""
     if each.relative_to == "null":
-        if not reading.null:
-            kind = "a null of 0" if reading.null == 0 else "no null"
+        if reading.null is None or reading.null <= 0.0:
+            kind = "no null" if reading.null is None else f"a null of {reading.null:.4g}"
             return None, f'{each.measure} has {kind}, so it cannot be relative to it: take relative_to = "absolute"'
         return reading.null, ""
     if before is None:
         return None, "the baseline report has no table of this name"
     found, _ = _reading(each, key, before)
-    if found is None or not found.value:
-        return None, f"the baseline report has no {each.measure} other than 0 for it"
+    if found is None or found.value is None or found.value <= 0.0:
+        has = "none" if found is None or found.value is None else f"{found.value:.4g}"
+        return None, (
+            f"a limit relative to the baseline needs {each.measure} above 0 there; the baseline report has {has}: "
+            'take relative_to = "absolute"'
+        )
     return found.value, ""
 
 

@@ -141,6 +141,8 @@ def _reading(found: Mapping[str, Any]) -> Reading:
             raise ValueError(f"{key} of a reading needs to be a number or null; got {_short(value)}")
         if value is not None and not math.isfinite(value):
             raise ValueError(f"{key} of a reading needs to be finite; got {value}")
+        if value is not None and value < 0 and key in ("standard_error", "null_deviation"):
+            raise ValueError(f"{key} of a reading needs to be 0 or more; got {value}")
     return Reading(**fields)
 
 

@@ -162,7 +162,8 @@ class _Builder:
         both = np.stack([pairs["norm"], pairs["frequency"]])
         mean = both.mean(axis=1)
         both -= mean[:, None]
-        self.gather(len(block), mean, both @ both.T, pairs)
+        with np.errstate(over="ignore", invalid="ignore"):  # the correlation of what overflows is refused
+            self.gather(len(block), mean, both @ both.T, pairs)
 
     def gather(self, n_rows: int, mean: Array, scatter: Array, pairs: Array) -> None:
         """Add rows by their moments and their pairs."""

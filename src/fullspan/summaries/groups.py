@@ -105,6 +105,21 @@ def _labels(block: Block) -> Array:
     return np.asarray(block.labels)
 
 
+def _numbered(keys: Array) -> tuple[list[Hashable], Array]:
+    """The distinct keys as plain values, and which of them every row has; None and NaN are one key, None."""
+    if keys.dtype.kind == "O":
+        plain = [None if key is None or key != key else _plain(key) for key in keys.tolist()]
+        numbers = {key: number for number, key in enumerate(dict.fromkeys(plain))}
+        return list(numbers), np.fromiter((numbers[key] for key in plain), np.int64, len(plain))
+    distinct, inverse = np.unique(keys, return_inverse=True)
+    return [None if key != key else key for key in distinct.tolist()], inverse
+
+
+def _plain(key: Any) -> Hashable:
+    """The key as it can be looked up: what cannot be, such as a list, by its text."""
+    return key if isinstance(key, Hashable) else str(key)
+
+
 class _Builder:
     def __init__(self, kind: type[Grouped], dim: int, plan: Any, by: int | str | Callable[[Block], Array]) -> None:
         self.kind = kind
@@ -128,12 +143,13 @@ class _Builder:
         if self.key_of is None:
             yield from self._stripes(block, int(self.by))  # type: ignore[arg-type]
             return
-        keys, inverse = np.unique(self.key_of(block), return_inverse=True)
+        keys, inverse = _numbered(np.asarray(self.key_of(block)))
         if len(keys) == 1:
-            yield keys[0].item(), block
+            yield keys[0], block
             return
-        for number, key in enumerate(keys):
-            yield key.item(), block.take(np.flatnonzero(inverse == number))
+        order = np.argsort(inverse, kind="stable")
+        for key, where in zip(keys, np.split(order, np.cumsum(np.bincount(inverse))[:-1]), strict=True):
+            yield key, block.take(where)
 
     @staticmethod
     def _stripes(block: Block, count: int) -> Iterator[tuple[int, Block]]:

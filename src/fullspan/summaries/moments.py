@@ -241,7 +241,7 @@ class _Builder:
         self.products = np.zeros((self.dim, self.dim))
 
     def _choose_shift(self, chunk: Array) -> None:
-        """A pilot mean from rows spread over the first chunk, whatever blocks they came in; the chunk is shifted too."""
+        """A pilot mean from rows spread over the first chunk, whatever blocks they came in; shifts the chunk."""
         head = chunk[:: max(1, len(chunk) // 256)]
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             pilot = head.mean(axis=0)

@@ -301,3 +301,45 @@ def test_the_result_as_plain_values() -> None:
     assert plain["passed"] is False
     assert plain["exit_code"] == 1
     assert plain["report"]["schema"].startswith("fullspan-report/")
+
+
+def with_reading(report: fs.Report, measure: str, **changes: Any) -> dict[str, Any]:
+    """The saved form of a report of one table with one reading changed."""
+    saved = json.loads(report.to_json())
+    saved["tables"][0]["readings"][measure] |= changes
+    return saved
+
+
+def test_a_limit_relative_to_a_negative_baseline_is_never_a_pass(write: WriteRules) -> None:
+    E = table()
+    baseline = load_report(with_reading(fs.measure(E, neighbors=False), "average_cosine", value=-0.002))
+    rules = write(
+        '[[rule]]\nmean-shift = false\n[[check]]\nmeasure = "average_cosine"\nmax = 1.5\nrelative_to = "baseline"\n'
+    )
+    result = check(E + 10, rules, baseline=baseline, neighbors=False)  # 1.0 is -500 times the baseline
+    assert result.exit_code == 3
+    assert "needs average_cosine above 0" in result.unevaluated[0].title
+
+
+def test_rules_that_are_all_off_are_never_a_pass(write: WriteRules) -> None:
+    from fullspan.diagnose.rules import RULES
+
+    rules = write("[[rule]]\n" + "".join(f"{name} = false\n" for name in RULES))
+    with pytest.raises(NothingEvaluatedError, match="rules that are all off"):
+        check(collapsed(table()), rules, neighbors=False)
+
+
+def test_a_value_below_resolution_never_passes_a_minimum(write: WriteRules) -> None:
+    measure = "inverse_condition_number"
+    low = load_report(with_reading(fs.measure(table(), neighbors=False), measure, value=1e-8, below_resolution=True))
+    result = check(low, write(f'[[check]]\nmeasure = "{measure}"\nmin = 1e-9\n'))
+    assert result.exit_code == 3
+    assert "below what float64 resolves" in result.unevaluated[0].title
+    assert check(low, write(f'[[check]]\nmeasure = "{measure}"\nmin = 1e-7\n')).exit_code == 1
+    assert check(low, write(f'[[check]]\nmeasure = "{measure}"\nmax = 1e-7\n')).exit_code == 0
+
+
+def test_a_saved_report_with_a_negative_error_is_refused() -> None:
+    saved = with_reading(fs.measure(table(), neighbors=False), "average_cosine", standard_error=-5.0)
+    with pytest.raises(FormatError, match="needs to be 0 or more"):
+        load_report(saved)
