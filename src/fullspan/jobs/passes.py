@@ -32,8 +32,9 @@ __all__ = ["Needs", "Settings", "evidence_of", "first_pass", "from_squares", "ja
 _EPS = 2.0**-52
 #: Memory that the group summaries of the jackknife may take.
 _JACKKNIFE_BYTES = 512 << 20
-_MOST_STRIPES = 20
-_MOST_STRIPES_WIDE = 10  # above dim 256, where every group costs an eigenproblem
+#: Primes: where fields or classes take turns in the rows, no group may hold one of them alone.
+_MOST_STRIPES = 19
+_MOST_STRIPES_WIDE = 11  # above dim 256, where every group costs an eigenproblem
 _FEWEST_STRIPES = 4
 #: Below this share of the largest singular value, squares have lost too many digits: the triangle is read instead.
 _SQUARES_RESOLVE = {"float64": 3e-3}

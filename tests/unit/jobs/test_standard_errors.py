@@ -38,3 +38,14 @@ def test_huge_frequencies_are_weights_like_others():
     even = fs.measure(E, frequencies=np.ones(200), neighbors=False)
     name = "weighted_information_abundance"
     assert report[name].value == pytest.approx(even[name].value)
+
+
+@pytest.mark.parametrize("period", [4, 10, 20])
+def test_standard_errors_do_not_rest_on_the_order_of_the_rows(period):
+    rng = np.random.default_rng(9)
+    centers, noise = rng.normal(size=(period, 16)) * 3, rng.normal(size=(2000, 16))
+    taking_turns = centers[np.arange(2000) % period] + noise
+    plain = fs.measure(rng.permutation(taking_turns), neighbors=False, hygiene=False)
+    periodic = fs.measure(taking_turns, neighbors=False, hygiene=False)
+    for name in ("average_cosine", "mean_vector_norm", "centered_effective_rank"):
+        assert periodic[name].standard_error < 2 * plain[name].standard_error
