@@ -116,6 +116,7 @@ WHOLE = {
     "antihub_share",
     "near_duplicate_share",
     "max_occurrence",
+    "outlier_share",
 }
 #: Not promised, and yet kept on this table: the solver happens to return the same signs.
 CHANCE = {("isotropy_eigh", how) for how in INVARIANCES}

@@ -157,3 +157,63 @@ def test_clear_errors(rows):
         local.two_nn_dimension(rows, discard=1.0)
     with pytest.raises(UndefinedMeasureError, match="got none of 4"):
         local.mle_dimension(np.eye(4), 3)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_local_outlier_factor_is_that_of_scikit_learn(metric):
+    from sklearn.neighbors import LocalOutlierFactor
+
+    E = np.random.default_rng(4).standard_normal((300, 5)) + 1
+    E[:5] *= [[3.0], [4.0], [5.0], [6.0], [9.0]]
+    points = E / np.linalg.norm(E, axis=1, keepdims=True) if metric == "cosine" else E
+    expected = -LocalOutlierFactor(10).fit(points).negative_outlier_factor_
+    found = local.local_outlier_factor(E, metric=metric)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert local.outlier_share(E, metric=metric) == pytest.approx((expected > 1.5).mean())
+
+
+def test_copies_have_a_finite_outlier_factor():
+    E = np.random.default_rng(5).standard_normal((100, 4))
+    E[:30] = E[0]
+    assert np.isfinite(local.local_outlier_factor(E)).all()
+
+
+def test_some_neighbors_give_no_outlier_factor():
+    found = neighbors.nearest_neighbors(np.random.default_rng(5).standard_normal((50, 4)), 5)
+    with pytest.raises(InputError, match="neighbors of all rows"):
+        local.local_outlier_factor(found.only(np.arange(50) < 20), 5)
+
+
+OF_NEIGHBORS = [
+    neighbors.hubness_skew,
+    neighbors.antihub_share,
+    neighbors.robin_hood_index,
+    local.two_nn_dimension,
+    local.mle_dimension,
+    local.relative_contrast,
+]
+
+
+def test_standard_errors_are_the_spread_over_samples():
+    random = np.random.default_rng(6)
+    centers = random.normal(size=(8, 24))
+    scales = np.linspace(0.3, 2, 24)
+    values, errors = [], []
+    for _ in range(30):
+        sample = random.normal(size=(600, 24)) * scales + 1.2 * centers[random.integers(0, 8, 600)]
+        found = neighbors.nearest_neighbors(sample)
+        values.append([measure(found) for measure in OF_NEIGHBORS])
+        errors.append([neighbors.sampling_error(measure, found) for measure in OF_NEIGHBORS])
+    ratio = np.mean(errors, axis=0) / np.std(values, axis=0)
+    assert ((ratio > 0.6) & (ratio < 1.7)).all(), ratio
+
+
+def test_search_stays_within_its_memory():
+    import tracemalloc
+
+    sample = np.random.default_rng(7).standard_normal((4096, 16))
+    tracemalloc.start()
+    neighbors.nearest_neighbors(sample)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20e6

@@ -92,6 +92,7 @@ NEIGHBORS = [
     local.mle_dimension,
     local.relative_contrast,
     local.near_duplicate_share,
+    local.outlier_share,
 ]
 
 

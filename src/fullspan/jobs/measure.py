@@ -243,7 +243,7 @@ def _standard_error(entry: Any, evidence: Evidence, left_out: list[Evidence]) ->
         if entry.name in _MEANS_OF_ROWS and evidence.row_profile is not None:
             return evidence.rows.distribution(_MEANS_OF_ROWS[entry.name]).standard_error, "deviation over rows"
         if entry.standard_error is not None:
-            return float(entry.standard_error(evidence)), "formula"
+            return float(entry.standard_error(evidence)), entry.error_method
     except UndefinedMeasureError:
         return None, None
     if _FROM_SAMPLE & set(entry.needs) or not left_out:

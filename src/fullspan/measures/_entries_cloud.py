@@ -68,6 +68,8 @@ def _neighbor(name: str, function: Callable[..., float], **words: Any) -> Measur
         invariances=_TURNS,
         centered=False,
         null=neighbor_null(name, function),
+        standard_error=lambda evidence: neighbors.sampling_error(function, evidence.neighbors),
+        error_method="delete-a-group jackknife over the sampled rows, neighbors kept",
         **{"ratio_rule": "difference", **words},
     )
 
@@ -225,6 +227,8 @@ ENTRIES = (
         source="Mu, Bhat and Viswanath 2018, All-but-the-top, algorithm 1",
         traps=("Near 0 while average_cosine is high: the shift of the mean is all that is wrong.",),
         ratio_rule="difference",
+        standard_error=lambda evidence: directions.average_cosine_error(evidence.sample - evidence.mean),
+        error_method="delete-a-group jackknife over the sampled rows",
     ),
     Measure(
         name="rogue_dimension_share",
@@ -403,5 +407,18 @@ ENTRIES = (
         source="Own definition",
         traps=("A sample misses pairs of which one row was not drawn: a lower bound for the table.",),
         default=True,
+    ),
+    _neighbor(
+        "outlier_share",
+        local.outlier_share,
+        title="Share of the rows that stand aside of their neighbors",
+        symbol="LOF > 1.5",
+        formula="#{i : LOF_i > 1.5} / m, k = 10, on unit rows",
+        direction="lower",
+        range="[0, 1]: 0 when density changes slowly everywhere",
+        bounds=lambda n, d: (0.0, 1.0),
+        source="Breunig et al. 2000, LOF: identifying density-based local outliers",
+        equivalent="mean(-LocalOutlierFactor(10).fit(unit_sample).negative_outlier_factor_ > 1.5)",
+        traps=(_SAMPLED, "In high dimension distances are alike and few rows reach 1.5: 0 tells little there."),
     ),
 )

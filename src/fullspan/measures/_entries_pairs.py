@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from fullspan.measures import drift, shift, similarity, spectrum, sphere
+from fullspan.measures import drift, fields, shift, similarity, spectrum, sphere
 from fullspan.measures.entry import COLUMNS, ROTATION, ROWS, SCALE, TRANSLATION, Measure
 
 _ALL = frozenset({SCALE, ROTATION, TRANSLATION, ROWS, COLUMNS})
@@ -246,5 +246,40 @@ ENTRIES = (
             "How missing and multi-token words are treated changes the number: see how many pairs were used.",
             "Pearson (the Coupled Adam paper) and Spearman (most others) differ.",
         ),
+    ),
+    _entry(
+        "table_diversity",
+        fields.table_diversity,
+        "How differently several tables use their space, by principal angles",
+        "1 - (1/k) Σ_j cos² θ_j, mean over pairs of tables",
+        "[0, 1]: 0 when the strongest directions agree, 1 when they are orthogonal, 1 - k/D by chance",
+        "Guo et al. 2024, On the embedding collapse, section 5.3; Björck and Golub 1973",
+        symbol="Div",
+        family="similarity",
+        usage="table_diversity([E_1, E_2, E_3], k=10)",
+        direction="higher",
+        invariances=frozenset({SCALE, ROTATION, TRANSLATION, ROWS, COLUMNS}),
+        centered=True,
+        traps=(
+            "Tables that were trained apart share no axes: compare their columns, over the same ids.",
+            "Pairs share tables: there is no standard error. Compare with the value of random subspaces.",
+        ),
+    ),
+    _entry(
+        "interaction_abundance",
+        fields.interaction_abundance,
+        "Information abundance of a field's table as a partner in an interaction sees it",
+        "‖σ‖₁ / ‖σ‖_∞ of E_i·W_ijᵀ",
+        "[1, min(n, out)] directions: 1 when a field reaches its partner along one direction only",
+        "Guo et al. 2024, On the embedding collapse, section 4.1",
+        symbol="IA(i → j)",
+        family="similarity",
+        usage="interaction_abundance(tables, weights)",
+        ends=(1.0, math.inf),
+        direction="higher",
+        unit="directions",
+        centered=False,
+        invariances=frozenset({SCALE, ROWS}),
+        traps=("A field of few values has a low abundance whatever its partner does: compare with the relative one.",),
     ),
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from fullspan.errors import UndefinedMeasureError
 from fullspan.measures import norms, sparsity
 from fullspan.measures.entry import COLUMNS, ROTATION, ROWS, SCALE, Measure
@@ -22,6 +24,22 @@ def _norm_variation(evidence):
     if not spread.mean > 0:
         raise UndefinedMeasureError(f"norm_variation needs at least one non-zero row; got {spread.count} zero rows.")
     return spread.deviation / spread.mean
+
+
+def _norm_variation_error(evidence):
+    """By the delta method, ``v²·((κ - 1)/4 - γ·v + v²)/n``: skewness γ and kurtosis κ of the lengths from quantiles."""
+    spread = evidence.rows.norm
+    if spread.count < 4 or not spread.mean > 0:
+        raise UndefinedMeasureError(f"A standard error needs four rows that are not zero; got {spread.count}.")
+    count = min(spread.count, 4096)
+    lengths = spread.quantile((np.arange(count) + 0.5) / count) / spread.mean
+    rest = lengths - lengths.mean()
+    size = float(np.sqrt((rest**2).mean()))
+    if not size > 0:
+        return 0.0
+    skewness, kurtosis = (float(((rest / size) ** power).mean()) for power in (3, 4))
+    variation = _norm_variation(evidence)
+    return variation * math.sqrt(max((kurtosis - 1) / 4 - skewness * variation + variation**2, 0.0) / spread.count)
 
 
 def _mean_norm_ratio(evidence):
@@ -180,9 +198,14 @@ ENTRIES = (
         centered=False,
         null=closed_null("norm_variation"),
         source="Coefficient of variation",
-        traps=("In language models length follows frequency: read it beside length_frequency_correlation.",),
+        traps=(
+            "In language models length follows frequency: read it beside length_frequency_correlation.",
+            "Its error needs the quantiles that hygiene takes: there is no standard error without.",
+        ),
         default=True,
         ratio_rule="ratio",
+        standard_error=_norm_variation_error,
+        error_method="delta method, from the quantiles of the lengths",
     ),
     Measure(
         name="mean_vector_norm",

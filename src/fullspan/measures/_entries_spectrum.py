@@ -163,7 +163,10 @@ ENTRIES = (
         range="[1, min(n, dim)] directions: 1 when all rows that are ever looked up lie on a line through the origin",
         unit="directions",
         source=f"{_GUO}; rows weighted by frequency",
-        traps=("A few very frequent rows can make up all of it.", _SHIFT),
+        traps=(
+            "A few very frequent rows can make up all of it: leaving groups out gives no standard error.",
+            _SHIFT,
+        ),
         default=True,
         ratio_rule=None,
     ),

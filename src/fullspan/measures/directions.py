@@ -163,6 +163,19 @@ def centered_average_cosine(E: Any, *, remove: int = 0) -> float:
     return average_cosine(rest)
 
 
+def average_cosine_error(E: Any, groups: int = 20) -> float:
+    """Standard error of the average cosine over the rows: jackknife that deletes a group of rows at a time."""
+    units = _check.unit_rows(_check.table(E, "average_cosine", rows=2), "average_cosine")
+    groups = min(groups, len(units))
+    if groups < 4:
+        raise UndefinedMeasureError(f"A standard error needs four non-zero rows; got {len(units)}.")
+    sums = np.stack([units[each::groups].sum(axis=0) for each in range(groups)])
+    rows = len(units) - np.array([len(units[each::groups]) for each in range(groups)])
+    left = sums.sum(axis=0) - sums
+    values = (np.vecdot(left, left) - rows) / (rows * (rows - 1))
+    return float(np.sqrt((groups - 1) / groups * np.sum((values - values.mean()) ** 2)))
+
+
 def rogue_dimension_share(E: Any) -> float:
     """Largest part that one dimension has in the mean cosine.
 

@@ -58,6 +58,8 @@ class Measure:
         How to set the value against its null: ``"ratio"`` divides, ``"difference"`` subtracts, None leaves it.
     standard_error
         Formula for the standard error over the rows, for measures that the jackknife does not reach, or None.
+    error_method
+        How that formula works, in a few words.
     below_resolution
         Whether a value is smaller than what the stored type can resolve, or None where that cannot happen.
     """
@@ -85,6 +87,7 @@ class Measure:
     default: bool = False
     ratio_rule: str | None = None
     standard_error: Callable[[Evidence], float] | None = None
+    error_method: str = "formula"
     below_resolution: Callable[[Evidence, float], bool] | None = None
 
     def null_for(self, n_rows: int, evidence: Evidence) -> Null | None:

