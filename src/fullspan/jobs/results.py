@@ -85,12 +85,23 @@ class Report:
         return worst(self.findings)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values under a versioned schema: ``schema``, ``provenance``, ``tables``."""
+        """Plain values under a versioned schema: ``schema``, ``provenance``, ``tables``; ``fields`` with several."""
+        several = {"fields": self.fields} if len(self) > 1 else {}
         return {
             "schema": f"fullspan-report/{SCHEMA_VERSION}",
             "provenance": dict(self.provenance),
             "tables": [table.to_dict() for table in self],
+            **several,
         }
+
+    @property
+    def fields(self) -> list[dict[str, Any]]:
+        """The tables beside each other, one row a table.
+
+        Each has ``table``, ``n_rows``, ``dim``, ``worst``, and where it was read ``information_abundance`` with
+        ``null`` and ``relative_to_null``, and ``relative_singular_values``: σ_j/σ_1, a row of the heat map of fields.
+        """
+        return [_beside(name, table) for name, table in self.tables.items()]
 
     def to_json(self, indent: int | None = 2) -> str:
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False, default=_plain)
@@ -116,6 +127,20 @@ class Report:
             for table in self
         ]
         return "Report(" + "; ".join(lines) + ")"
+
+
+def _beside(name: str, table: TableReport) -> dict[str, Any]:
+    record = table.record
+    row: dict[str, Any] = {"table": name, "n_rows": record.n_rows, "dim": record.dim, "worst": table.worst}
+    reading = record.readings.get("information_abundance")
+    if reading is not None and reading.value is not None:
+        row["information_abundance"] = reading.value
+        if reading.null:
+            row |= {"null": reading.null, "relative_to_null": reading.value / reading.null}
+    values = record.profile.get("singular_values") or []
+    if values and values[0] > 0:
+        row["relative_singular_values"] = [value / values[0] for value in values]
+    return row
 
 
 def worst(findings: tuple[Finding, ...]) -> str:

@@ -68,9 +68,12 @@ def _neighbor(name: str, function: Callable[..., float], **words: Any) -> Measur
         invariances=_TURNS,
         centered=False,
         null=neighbor_null(name, function),
-        standard_error=lambda evidence: neighbors.sampling_error(function, evidence.neighbors),
-        error_method="delete-a-group jackknife over the sampled rows, neighbors kept",
-        **{"ratio_rule": "difference", **words},
+        **{
+            "ratio_rule": "difference",
+            "standard_error": lambda evidence: neighbors.sampling_error(function, evidence.neighbors),
+            "error_method": "delete-a-group jackknife over the sampled rows, neighbors kept",
+            **words,
+        },
     )
 
 
@@ -420,5 +423,7 @@ ENTRIES = (
         source="Breunig et al. 2000, LOF: identifying density-based local outliers",
         equivalent="mean(-LocalOutlierFactor(10).fit(unit_sample).negative_outlier_factor_ > 1.5)",
         traps=(_SAMPLED, "In high dimension distances are alike and few rows reach 1.5: 0 tells little there."),
+        standard_error=lambda evidence: local.outlier_share_error(evidence.neighbors),
+        error_method="deviation over the sampled rows, neighbors kept",
     ),
 )

@@ -329,3 +329,9 @@ def outlier_share(rows: Any, k: int = 10, *, metric: str = "cosine", threshold: 
     0.2
     """
     return float((local_outlier_factor(rows, k, metric=metric) > threshold).mean())
+
+
+def outlier_share_error(found: Neighbors) -> float:
+    """Standard error of :func:`outlier_share` over the rows, whose factors stay as they are."""
+    share = outlier_share(found, found.k)
+    return float(np.sqrt(share * (1 - share) / max(found.n_rows - 1, 1)))

@@ -18,7 +18,19 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&@])")
 
 def render_markdown(report: Any) -> str:
     """A report as GitHub-flavored Markdown; names from the data are escaped."""
-    return "\n\n".join(_table(table) for table in report) + "\n"
+    parts = [_table(table) for table in report]
+    if len(parts) > 1:
+        parts.append(_beside(report))
+    return "\n\n".join(parts) + "\n"
+
+
+def _beside(report: Any) -> str:
+    lines = ["## Tables", "", "| table | shape | information abundance | of isotropic |", "| --- | --- | ---: | ---: |"]
+    for row in report.fields:
+        name = f"{_SIGNS[row['worst']]} {escape(row['table'] or 'table')}"
+        cells = (name, f"{row['n_rows']:,} × {row['dim']:,}", *words.abundance_of(row))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def escape(text: object) -> str:

@@ -64,8 +64,26 @@ def render_text(
         if position:
             console.print()
         _table(console, table, readings)
+    if len(report) > 1:
+        console.print()
+        console.print(_beside(report))
     text = "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
     return in_ascii(text) if ascii_only else text
+
+
+def _beside(report: Any) -> Any:
+    """One line a table: information abundance, and its part of what a Gaussian table of the shape has."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=None, padding=(0, 1, 0, 0), show_edge=False, header_style="dim", pad_edge=False)
+    for name, right in (("", False), ("table", False), ("shape", False), ("abundance", True), ("of isotropic", True)):
+        grid.add_column(name, justify="right" if right else "left", no_wrap=name != "table", overflow="fold")
+    for row in report.fields:
+        style = _STYLES[row["worst"]]
+        cells = [words.clean(row["table"]) or "table", f"{row['n_rows']:,} × {row['dim']:,}", *words.abundance_of(row)]
+        grid.add_row(Text(_MARKS[row["worst"]], style), *(Text(cell) for cell in cells))
+    return grid
 
 
 def in_ascii(text: str) -> str:

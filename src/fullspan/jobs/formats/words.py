@@ -156,6 +156,12 @@ def _listed(parts: list[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
+def abundance_of(row: Mapping[str, Any]) -> tuple[str, str]:
+    """Information abundance of a table and its part of the isotropic one, where they were read."""
+    value, relative = row.get("information_abundance"), row.get("relative_to_null")
+    return ("" if value is None else number(value), "" if relative is None else f"{relative:.0%}")
+
+
 def shape_of(record: Any) -> str:
     return f"{record.n_rows:,} × {record.dim:,} {clean(record.dtype)}"
 
