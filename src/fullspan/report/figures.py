@@ -14,9 +14,11 @@ from fullspan.jobs.formats import words
 from fullspan.report.svg import Chart, spread_of, thinned
 from fullspan.store.records import TableRecord
 
-__all__ = ["Figure", "figures_of"]
+__all__ = ["Figure", "figures_of", "heat_map"]
 
 _BINS = 44
+_LABEL = Markup('<text class="label" x="{}" y="{}" text-anchor="end">{}</text>')
+_HEAT = Markup('<rect class="heat" x="{:.1f}" y="{}" width="{:.2f}" height="{}" fill-opacity="{:.3f}"/>')
 _MOST_TABLE_ROWS = 60
 _ROW_MEASURES = {
     "gini_index": ("Gini index of a row", "0: all entries equally large; near 1: one entry holds everything."),
@@ -373,3 +375,27 @@ def hubs(record: TableRecord) -> Figure | None:
         ("times a neighbor", "rows"),
         rows,
     )
+
+
+def heat_map(fields: Sequence[dict[str, Any]]) -> Markup | None:
+    """The singular values of several tables over their largest: a row a table, a column a direction."""
+    rows = [(row["table"], row["relative_singular_values"]) for row in fields if row.get("relative_singular_values")]
+    if len(rows) < 2:
+        return None
+    columns, height, left, width = max(len(values) for _, values in rows), 18, 170, 640
+    shown = thinned(columns)
+    step = (width - left) / len(shown)
+    svg = [
+        Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">').format(
+            width, height * len(rows) + 4, "Singular values of each table relative to its largest"
+        )
+    ]
+    for at, (name, values) in enumerate(rows):
+        label = words.clean(name) or "table"
+        label = label if len(label) <= 26 else label[:25] + "…"
+        svg.append(_LABEL.format(left - 6, height * at + 13, label))
+        for place, column in enumerate(shown):
+            if column < len(values):
+                value = min(max(float(values[column]), 0.0), 1.0)
+                svg.append(_HEAT.format(left + step * place, height * at + 1, step + 0.2, height - 2, value))
+    return Markup("").join([*svg, Markup("</svg>")])

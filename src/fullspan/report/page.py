@@ -16,7 +16,7 @@ from fullspan.errors import InputError
 from fullspan.jobs.formats import words
 from fullspan.jobs.formats.write import write_output
 from fullspan.jobs.results import TableReport
-from fullspan.report.figures import figures_of
+from fullspan.report.figures import figures_of, heat_map
 from fullspan.store.records import Reading
 
 __all__ = ["render_page", "write_page"]
@@ -67,6 +67,7 @@ def render_page(report: Any) -> str:
         script=Markup(script),  # noqa: S704
         digest=digest,
         tables=[_view(table, position) for position, table in enumerate(report)],
+        heat_map=heat_map(report.fields) if len(report) > 1 else None,
         provenance=_provenance(report.provenance),
         worst=report.worst,
     )

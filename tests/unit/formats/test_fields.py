@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import fullspan as fs
+from fullspan.report.page import render_page
 
 
 @pytest.fixture(scope="module")
@@ -44,3 +45,15 @@ def test_relative_singular_values_of_every_table(report):
     expected = np.array(report["city.weight"].record.profile["singular_values"])
     np.testing.assert_allclose(fields[1]["relative_singular_values"], expected / expected[0])
     assert fields[1]["relative_to_null"] < 0.3 < 0.9 < fields[0]["relative_to_null"]
+
+
+def test_the_page_has_a_heat_map(report):
+    page = render_page(report)
+    assert page.count('class="heat"') == 16
+    assert ">user|id.weight</text>" in page
+    assert 'class="heat"' not in render_page(fs.measure(np.eye(4)))
+
+
+def test_names_in_the_heat_map_are_escaped():
+    tables = {"<b>x.weight": np.eye(4), "y.weight": np.eye(4)}
+    assert "<b>x" not in render_page(fs.measure(tables, neighbors=False))

@@ -76,7 +76,7 @@ def _beside(report: Any) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table(box=None, padding=(0, 1, 0, 0), show_edge=False, header_style="dim", pad_edge=False)
+    grid = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, header_style="dim", pad_edge=False)
     for name, right in (("", False), ("table", False), ("shape", False), ("abundance", True), ("of isotropic", True)):
         grid.add_column(name, justify="right" if right else "left", no_wrap=name != "table", overflow="fold")
     for row in report.fields:
