@@ -10,7 +10,7 @@ import scipy.stats
 from sklearn.decomposition import PCA
 
 from fullspan.errors import InputError, UndefinedMeasureError
-from fullspan.measures import abundance, conditioning, decay, spectrum
+from fullspan.measures import abundance, conditioning, decay, spectrum, variance_shares
 from fullspan.measures._check import resolution
 
 
@@ -48,9 +48,9 @@ ON_EIGENVALUES = [
     spectrum.eigenvalue_effective_rank,
     spectrum.participation_ratio,
     spectrum.nesum,
-    spectrum.explained_variance_dims,
-    spectrum.top_component_share,
-    spectrum.cumulative_variance_auc,
+    variance_shares.explained_variance_dims,
+    variance_shares.top_component_share,
+    variance_shares.cumulative_variance_auc,
     conditioning.log_determinant,
     decay.alpha_req,
     decay.tail_exponent,
@@ -66,7 +66,7 @@ def test_equal_values_span_everything(dim):
         assert function(even) == dim
     assert conditioning.numerical_rank(even) == dim
     assert conditioning.inverse_condition_number(even) == 1.0
-    assert spectrum.cumulative_variance_auc(even) == pytest.approx((dim + 1) / (2 * dim))
+    assert variance_shares.cumulative_variance_auc(even) == pytest.approx((dim + 1) / (2 * dim))
     assert spectrum.spectral_entropy(even) == pytest.approx(math.log(dim))
 
 
@@ -78,11 +78,11 @@ def test_rank_one_spans_one():
         spectrum.participation_ratio,
         spectrum.stable_rank,
         spectrum.nesum,
-        spectrum.top_component_share,
-        spectrum.cumulative_variance_auc,
+        variance_shares.top_component_share,
+        variance_shares.cumulative_variance_auc,
         abundance.information_abundance,
         conditioning.numerical_rank,
-        spectrum.explained_variance_dims,
+        variance_shares.explained_variance_dims,
     ):
         assert function(one) == 1
     assert conditioning.inverse_condition_number(one) == 0
@@ -105,9 +105,11 @@ def test_against_numpy_and_scipy(E, sigma, eigenvalues):
     centered = np.linalg.svd(E - E.mean(0), compute_uv=False)
     assert spectrum.nesum(eigenvalues) == same(spectrum.stable_rank(centered), rel=1e-12)
     pca = PCA().fit(E)
-    assert spectrum.top_component_share(eigenvalues) == same(pca.explained_variance_ratio_[0], rel=1e-12)
+    assert variance_shares.top_component_share(eigenvalues) == same(pca.explained_variance_ratio_[0], rel=1e-12)
     for share in (0.5, 0.9, 0.95, 0.99):
-        assert spectrum.explained_variance_dims(eigenvalues, share) == PCA(n_components=share).fit(E).n_components_
+        assert (
+            variance_shares.explained_variance_dims(eigenvalues, share) == PCA(n_components=share).fit(E).n_components_
+        )
     shares = sigma / sigma.sum() + 1e-7
     assert spectrum.rankme(sigma) == same(np.exp(-(shares * np.log(shares)).sum()), rel=1e-12)
 
@@ -262,5 +264,5 @@ def test_lidar_counts_what_tells_groups_apart():
 
 def test_shares_out_of_range():
     with pytest.raises(InputError, match=r"share in \(0, 1\]; got 1.5"):
-        spectrum.explained_variance_dims([1.0], 1.5)
-    assert spectrum.explained_variance_dims([1.0, 1.0, 1.0], 1.0) == 3
+        variance_shares.explained_variance_dims([1.0], 1.5)
+    assert variance_shares.explained_variance_dims([1.0, 1.0, 1.0], 1.0) == 3

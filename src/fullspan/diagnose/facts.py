@@ -12,12 +12,8 @@ import numpy as np
 from fullspan._typing import Array
 from fullspan.errors import UndefinedMeasureError
 from fullspan.measures.null import spectrum_null
-from fullspan.measures.spectrum import (
-    effective_rank,
-    explained_variance_dims,
-    participation_ratio,
-    top_component_share,
-)
+from fullspan.measures.spectrum import effective_rank, participation_ratio
+from fullspan.measures.variance_shares import explained_variance_dims, top_component_share
 from fullspan.store.records import Reading, TableRecord
 
 __all__ = ["Facts", "Value"]

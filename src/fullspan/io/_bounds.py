@@ -73,7 +73,7 @@ def reading(source: Any, what: str) -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EIO, errno.EMFILE, errno.ENFILE):
             raise InputError(f"Reading {str(source)!r} failed in the system; got: {one_line(error)}.") from error
         raise _broken(source, what, error) from error
-    except Exception as error:
+    except Exception as error:  # parsers of damaged files may raise anything
         raise _broken(source, what, error) from error
 
 

@@ -159,7 +159,7 @@ def main() -> None:
         answer: dict[str, Any] = {"datasets": describe(path, start, length)}
     except RefusedError as error:
         answer = {"refused": str(error)}
-    except Exception as error:
+    except Exception as error:  # the answer of this process is what it printed, whatever happened
         answer = {"broken": f"{type(error).__name__}: {error}"}
     sys.stdout.write(json.dumps(answer))
 

@@ -43,7 +43,7 @@ def _members(path: Path, first: bytes) -> list[str]:
     try:
         with zipfile.ZipFile(path) as archive:
             return archive.namelist()
-    except Exception:
+    except Exception:  # a damaged archive may raise anything: then it is none
         return []
 
 

@@ -134,7 +134,7 @@ def unpickle(
         return _Reader(file, source, allowed, make or {}, persistent).load()
     except FormatError:
         raise
-    except Exception as error:
+    except Exception as error:  # opcodes of a damaged pickle may raise anything
         cause = one_line(error) or "nothing more"
         raise FormatError(
             f"{source} needs a whole pickle; got {type(error).__name__}: {cause}. Is the file truncated or damaged?"

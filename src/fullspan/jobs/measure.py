@@ -19,7 +19,7 @@ from fullspan.jobs import passes
 from fullspan.jobs.chosen import open_chosen
 from fullspan.jobs.passes import Needs, Settings
 from fullspan.jobs.profile import hygiene_of, notes_of, profile_of
-from fullspan.jobs.results import Report, TableReport
+from fullspan.jobs.results import Report, TableReport, fresh_key
 from fullspan.jobs.threads import one_thread
 from fullspan.measures import catalog
 from fullspan.measures.evidence import Evidence
@@ -137,7 +137,7 @@ def measure(
         mine = Settings(sample, neighbors, standard_errors, by, seed, block_rows, told) if told else settings
         with one_thread():
             record = measure_table(each, names, mine, hygiene=whole, explicit=explicit)
-        key = _fresh_key(each.name, reports)
+        key = fresh_key(each.name, reports)
         reports[key] = TableReport(record, diagnose(record, limits))
     return Report(reports, provenance(source, names, settings))
 
@@ -323,13 +323,6 @@ def _group_name(by: Any, key: Any) -> str:
     if by != "frequency":
         return "no label" if key is None else str(key)
     return "frequency 0" if key == -1000 else f"frequency 1e{key} to 1e{key + 1}"
-
-
-def _fresh_key(name: str, taken: dict[str, Any]) -> str:
-    key, number = name, 2
-    while key in taken:
-        key, number = f"{name} ({number})", number + 1
-    return key
 
 
 def _told(progress: Callable[..., None], table: Any) -> Callable[[str, int], None]:

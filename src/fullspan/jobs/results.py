@@ -11,7 +11,7 @@ from typing import Any
 from fullspan.errors import UnknownNameError, did_you_mean
 from fullspan.store.records import Finding, Reading, TableRecord
 
-__all__ = ["SCHEMA_VERSION", "Report", "TableReport"]
+__all__ = ["SCHEMA_VERSION", "Report", "TableReport", "fresh_key", "worst"]
 
 #: Version of the JSON form: the first number changes when a reader of the old form would break.
 SCHEMA_VERSION = "1.0"
@@ -127,6 +127,14 @@ class Report:
             for table in self
         ]
         return "Report(" + "; ".join(lines) + ")"
+
+
+def fresh_key(name: str, taken: Mapping[str, Any]) -> str:
+    """The name of a table, with a number where another one has it."""
+    key, number = name, 2
+    while key in taken:
+        key, number = f"{name} ({number})", number + 1
+    return key
 
 
 def _beside(name: str, table: TableReport) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fullspan.errors import FormatError, InputError, MissingFileError
-from fullspan.jobs.results import SCHEMA_VERSION, Report, TableReport
+from fullspan.jobs.results import SCHEMA_VERSION, Report, TableReport, fresh_key
 from fullspan.store.records import Finding, Reading, TableRecord
 
 __all__ = ["is_saved_report", "load_report"]
@@ -92,7 +92,7 @@ def _report(name: str, parsed: Any) -> Report:
             report = _table(table)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise FormatError(f"{name}: table {number} of the report is not as a report has it: {error}.") from None
-        reports[_fresh_key(report.table, reports)] = report
+        reports[fresh_key(report.table, reports)] = report
     provenance = parsed.get("provenance")
     return Report(reports, provenance if isinstance(provenance, Mapping) else {})
 
@@ -100,13 +100,6 @@ def _report(name: str, parsed: Any) -> Report:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}…"
-
-
-def _fresh_key(name: str, taken: Mapping[str, Any]) -> str:
-    key, number = name, 2
-    while key in taken:
-        key, number = f"{name} ({number})", number + 1
-    return key
 
 
 def _table(table: Mapping[str, Any]) -> TableReport:

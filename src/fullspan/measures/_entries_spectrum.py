@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fullspan.errors import UndefinedMeasureError
-from fullspan.measures import _check, abundance, conditioning, decay, spectrum
+from fullspan.measures import _check, abundance, conditioning, decay, spectrum, variance_shares
 from fullspan.measures.entry import COLUMNS, ROTATION, ROWS, SCALE, TRANSLATION, Measure, smallest_below_resolution
 from fullspan.measures.null import spectrum_null
 
@@ -81,11 +81,11 @@ def _numerical_rank(evidence: Any) -> float:
 
 def _explained(share: float, name: str, default: bool) -> Measure:
     def count(eigenvalues: Any) -> float:
-        return float(spectrum.explained_variance_dims(eigenvalues, share))
+        return float(variance_shares.explained_variance_dims(eigenvalues, share))
 
     return _measure(
         name,
-        spectrum.explained_variance_dims,
+        variance_shares.explained_variance_dims,
         "eigenvalues",
         read=lambda evidence: count(evidence.eigenvalues),
         null=spectrum_null("eigenvalues", count),
@@ -320,7 +320,7 @@ ENTRIES = (
     _explained(0.99, "explained_variance_dims_99", False),
     _measure(
         "top_component_share",
-        spectrum.top_component_share,
+        variance_shares.top_component_share,
         "eigenvalues",
         title="Share of the variance on the first principal axis",
         symbol="λ₁ share",
@@ -335,7 +335,7 @@ ENTRIES = (
     ),
     _measure(
         "cumulative_variance_auc",
-        spectrum.cumulative_variance_auc,
+        variance_shares.cumulative_variance_auc,
         "eigenvalues",
         title="Mean of the cumulative share of variance over the number of axes kept",
         symbol="AUC_λ",
