@@ -35,10 +35,10 @@ def catalog() -> dict[str, Any]:
 
 def pages() -> tuple[dict[str, str], Any]:
     known = catalog()
-    path = resources.files("fullspan.diagnose").joinpath("thresholds.toml")
+    path = Path(str(resources.files("fullspan.diagnose"))) / "thresholds.toml"
     if not path.is_file():
         return {}, None
-    prose = dict(_PROSE.findall((Path(__file__).parents[1] / "rules.md").read_text(encoding="utf-8")))
+    prose = dict(_PROSE.findall(path.with_name("rules.md").read_text(encoding="utf-8")))
     lines = [
         "# Rules",
         "",

@@ -258,7 +258,7 @@ def test_rule_finds_what_was_planted(rule: str, plant: Callable[[int, int], Plan
     assert set(case.dimensions) <= all_of(finding.evidence, "dimensions")
     assert finding.cause
     assert finding.verify.startswith("fullspan measure")
-    assert finding.docs == f"rules.md#{rule}"
+    assert finding.docs == f"fullspan rules {rule}"
     json.dumps([each.evidence for each in before.findings], allow_nan=False)
 
     _, *code = finding.remedy.split("\n")

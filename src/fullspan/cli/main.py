@@ -23,6 +23,7 @@ PLACES = {
     "drift": ("fullspan.cli.drift:drift", "Compare versions of a table, aligned by row id."),
     "tables": ("fullspan.cli.tables:tables", "List the tables of a file, and which look like embeddings."),
     "measures": ("fullspan.cli.measures:measures", "List all measures, or explain one."),
+    "rules": ("fullspan.cli.rules:rules", "List all rules, or explain one."),
     "words": ("fullspan.cli.words:words", "Score word vectors against human judgements of similarity."),
     "demo": ("fullspan.cli.demo:demo", "Measure the bundled GloVe table."),
 }

@@ -19,7 +19,7 @@ from fullspan.store.records import Finding, TableRecord
 __all__ = ["DOCS", "RULES", "Rule", "diagnose", "waived"]
 
 #: Page of the documentation with one section a rule.
-DOCS = "rules.md"
+DOCS = "fullspan rules"
 _FEWEST_IN_GROUP = 30
 _MOST_OF_GROUPS = 20
 
@@ -223,7 +223,7 @@ def _finding(rule: Rule, found: Found, table: str) -> Finding:
         cause=found.remedy.cause,
         remedy=found.remedy.text,
         verify=found.remedy.verify,
-        docs=f"{DOCS}#{rule.name}",
+        docs=f"{DOCS} {rule.name}",
         table=table,
     )
 

@@ -19,7 +19,7 @@ from fullspan.store.records import Finding, Reading
 
 __all__ = ["CheckResult", "check", "propose_rules"]
 
-_CHECK_DOCS = "check.md#checks"
+_CHECK_DOCS = "fullspan check --help"
 
 
 @dataclass(frozen=True)
@@ -278,7 +278,7 @@ def _not_judged(key: str, thresholds: Thresholds, judged: set[str], table: Table
             severity="fail",
             title=f"line {asked[rule].line}: {rule} could not be judged on {key}: {RULES[rule].lacks(table.record)}",
             cause="A rule that cannot be judged is not a pass.",
-            docs=f"{DOCS}#{rule}",
+            docs=f"{DOCS} {rule}",
             table=key,
         )
         for rule in asked
@@ -373,7 +373,9 @@ def propose_rules(report: Any, *, tables: Iterable[str] | None = None, today: dt
             f"The report has: {', '.join(list(whole.tables)[:20])}."
         )
     day = today or dt.date.today()
-    parts = ["# Proposed from a good run: see docs/check.md. Every limit has room for four standard errors.\n"]
+    parts = [
+        "# Proposed from a good run: see `fullspan check --help`. Every limit has room for four standard errors.\n"
+    ]
     for name in names:
         glob = "*" if len(whole) == 1 else _literal(name)
         parts += _proposed(glob, whole.tables[name])

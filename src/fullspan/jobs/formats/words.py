@@ -198,8 +198,9 @@ def remedy_parts(remedy: str) -> list[tuple[str, str]]:
 
 
 def link_of(docs: str) -> str:
-    """Where the documentation explains a finding: an address as it is, else a page of ``docs/``."""
-    return clean(docs) if docs.startswith(("http://", "https://", "docs/")) or not docs else f"docs/{clean(docs)}"
+    """Where the documentation explains a finding: an address or a command as it is, else a page of ``docs/``."""
+    as_it_is = not docs or docs.startswith(("http://", "https://", "docs/", "fullspan "))
+    return clean(docs) if as_it_is else f"docs/{clean(docs)}"
 
 
 def evidence_line(evidence: Mapping[str, Any]) -> str:
