@@ -26,7 +26,7 @@
   show();
 
   // read out the value under the pointer, or step through with the arrow keys
-  for (const svg of all("figure > svg")) {
+  for (const svg of all("figure > svg[data-hover]")) {
     const points = JSON.parse(svg.dataset.hover);
     const cursor = svg.querySelector(".cursor");
     const out = svg.parentElement.querySelector(".readout");
