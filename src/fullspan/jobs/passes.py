@@ -12,6 +12,7 @@ import numpy as np
 
 from fullspan._typing import Array, Block
 from fullspan.errors import InputError, NothingEvaluatedError, UndefinedMeasureError
+from fullspan.jobs.wide import RowSpace, is_wide, leave_outs, with_row_space
 from fullspan.measures.evidence import FIRST_PASS, SECOND_PASS, Evidence, LogZ
 from fullspan.summaries.base import Plan, Summaries
 from fullspan.summaries.duplicates import Duplicates
@@ -99,11 +100,11 @@ def peeked(table: Any) -> tuple[Any, Block]:
     return _Peeked(table, first, blocks), first
 
 
-def stripes_for(dim: int, n_rows: int | None, settings: Settings) -> int:
+def stripes_for(dim: int, n_rows: int | None, settings: Settings, wide: bool = False) -> int:
     """How many jackknife groups fit in memory; 0 for none."""
     if not settings.standard_errors:
         return 0
-    most = _JACKKNIFE_BYTES // (28 * dim * dim)
+    most = _MOST_STRIPES if wide else _JACKKNIFE_BYTES // (28 * dim * dim)
     wanted = _MOST_STRIPES if dim <= 256 else _MOST_STRIPES_WIDE
     count = min(wanted, most, n_rows if n_rows is not None else wanted)
     return count if count >= _FEWEST_STRIPES else 0
@@ -111,11 +112,12 @@ def stripes_for(dim: int, n_rows: int | None, settings: Settings) -> int:
 
 def first_pass(table: Any, needs: Needs, settings: Settings) -> tuple[Summaries, int, int]:
     """The summaries of the first pass, the number of jackknife groups among them, and the number of rows read."""
-    stripes = stripes_for(table.dim, table.n_rows, settings)
-    doubled: list[Any] = [Moments] if "spectrum" in needs.kinds else []
+    wide = "spectrum" in needs.kinds and is_wide(table)
+    stripes = stripes_for(table.dim, table.n_rows, settings, wide)
+    doubled: list[Any] = [Moments] if "spectrum" in needs.kinds and not wide else []
     if "unit_moments" in needs.kinds:
         doubled.append(UnitMoments)
-    elif "units" in needs.kinds:
+    elif "units" in needs.kinds or wide:
         doubled.append(UnitMean)
     rows_per_dim = 4 if table.dim <= 256 or not stripes else 1
     plan = Plan.of(())
@@ -131,8 +133,9 @@ def first_pass(table: Any, needs: Needs, settings: Settings) -> tuple[Summaries,
         plan = plan.also(WeightedMoments)
     if "frequency" in needs.kinds:
         plan = plan.also(FrequencyProfile)
-    if "sample" in needs.kinds or needs.hygiene:
-        plan = plan.also(Reservoir.with_options(size=settings.sample, seed=settings.seed))
+    if "sample" in needs.kinds or needs.hygiene or wide:
+        size = max(settings.sample, table.n_rows) if wide else settings.sample
+        plan = plan.also(Reservoir.with_options(size=size, seed=settings.seed))
     if "spectrum" in needs.kinds and not table.repeatable and table.dtype == "float64":
         plan = plan.also(Triangle)
     if needs.hygiene:
@@ -159,6 +162,11 @@ def _fold(table: Any, plan: Plan, settings: Settings, phase: str, clean: bool = 
     return fold(table, plan, block_rows=settings.block_rows, clean=clean, progress=progress), count
 
 
+def in_row_space(table: Any, made: Summaries, needs: Needs) -> bool:
+    """Whether the spectrum comes from the rows that the reservoir holds."""
+    return "spectrum" in needs.kinds and is_wide(table) and Reservoir in made and len(made[Reservoir].rows) > 0
+
+
 def evidence_of(table: Any, made: Summaries, needs: Needs, settings: Settings) -> Evidence:
     """What the first pass gives to the measures."""
     total = made[Stripes].total if Stripes in made else made
@@ -166,7 +174,7 @@ def evidence_of(table: Any, made: Summaries, needs: Needs, settings: Settings) -
     sample = made[Reservoir].rows if Reservoir in made else None
     units = total.get(UnitMoments) or total.get(UnitMean)
     counted = moments or units or next(iter(total.values()))
-    return Evidence(
+    evidence = Evidence(
         n_rows=counted.n_rows,
         dim=table.dim,
         dtype=table.dtype,
@@ -177,6 +185,9 @@ def evidence_of(table: Any, made: Summaries, needs: Needs, settings: Settings) -
         row_profile=made.get(RowProfile),
         frequency_profile=made.get(FrequencyProfile),
         sample_rows=sample,
+    )
+    return (
+        with_row_space(evidence, made[Reservoir].rows, needs.second) if in_row_space(table, made, needs) else evidence
     )
 
 
@@ -260,6 +271,8 @@ def jackknife(evidence: Evidence, made: Summaries, grouped: Any, offsets: Array 
     """The evidence of the table without each group in turn."""
     if Stripes not in made:
         return []
+    wide = evidence.spectrum is not None and isinstance(evidence.spectrum, RowSpace)
+    spaces = leave_outs(evidence, made[Reservoir], made[Stripes].by, needs.second) if wide else {}
     sums = {} if grouped is None else {key: part[Partition] for key, part in grouped.without()}
     left = []
     for key, part in made[Stripes].without():
@@ -277,6 +290,11 @@ def jackknife(evidence: Evidence, made: Summaries, grouped: Any, offsets: Array 
             log_z=None,
             centered_log_z=None,
         )
+        if wide:
+            if key not in spaces:
+                return []
+            space = spaces[key]
+            rest = rest.but(spectrum=space.spectrum, log_z=space.log_z, centered_log_z=space.centered_log_z)
         left.append(with_log_z(rest, sums[key], offsets, needs) if key in sums else rest)
     return left
 

@@ -53,7 +53,10 @@ def _spectra(evidence: Evidence) -> dict[str, Any]:
         squares = gaussian_spectra(evidence.n_rows, evidence.dim, centered=True).mean(axis=0)
         curves["null_singular_values"] = (np.sqrt(squares) * evidence.root_mean_square).tolist()
         with np.errstate(invalid="ignore"):
-            deviations = np.sqrt(np.maximum(evidence.moments.scatter.diagonal(), 0.0) / (evidence.n_rows - 1))
+            squares = (
+                evidence.spectrum.column_squares if evidence.moments is None else evidence.moments.scatter.diagonal()
+            )
+            deviations = np.sqrt(np.maximum(squares, 0.0) / (evidence.n_rows - 1))
         alive = (deviations > 0) & np.isfinite(deviations)
         offset = float(np.max(np.abs(evidence.mean[alive]) / deviations[alive], initial=0.0))
         curves["precision"] = {"eps": _EPS.get(evidence.dtype, 2.0**-23), "offset_over_spread": offset}
