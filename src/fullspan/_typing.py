@@ -24,6 +24,8 @@ Array = NDArray[Any]
 
 #: Squares outside this range have lost digits in float32 (underflow below, overflow above).
 _SAFE_SQUARES = (1e-30, 1e37)
+#: Entries that are widened to float64 at once.
+_WIDE_ENTRIES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,15 @@ class Block:
     def norms(self) -> Array:
         """``(n,)`` float64 Euclidean norms of the rows; not finite exactly where a row is not finite."""
         return row_norms(self.rows)
+
+    @cached_property
+    def exact_norms(self) -> Array:
+        """The same from squares in float64, for what rests on the differences between norms."""
+        if self.rows.dtype == np.float64:
+            return self.norms
+        step = max(1, _WIDE_ENTRIES // max(self.dim, 1))
+        parts = [row_norms(self.rows[at : at + step].astype(np.float64)) for at in range(0, len(self), step)]
+        return np.concatenate(parts) if parts else self.norms
 
     @cached_property
     def finite(self) -> Array | None:

@@ -83,8 +83,9 @@ def uniformity_estimate(E: Any, *, t: float = 2.0, max_pairs: int = 2**17, seed:
         powers[part] = -t * np.vecdot(gap, gap)
     top = powers.max()
     kernel = np.exp(powers - top)
+    mean = math.log1p(float(np.expm1(powers - top).mean()))  # no digit of distances far below one is lost
     error = 0.0 if everything else math.sqrt(_variance_of_mean(kernel, left, m)) / float(kernel.mean())
-    return Estimate(float(top + math.log(kernel.mean())), error, len(left))
+    return Estimate(float(top) + mean, error, len(left))
 
 
 def _variance_of_mean(kernel: Array, left: Array, m: int) -> float:

@@ -158,7 +158,7 @@ class _Builder:
         frequencies = _frequencies(block)
         self.n_zero += int(np.count_nonzero(frequencies == 0.0))
         pairs = np.empty(len(block), dtype=_PAIR)
-        pairs["norm"], pairs["frequency"], pairs["hash"] = block.norms, frequencies, mixed(block.index)
+        pairs["norm"], pairs["frequency"], pairs["hash"] = block.exact_norms, frequencies, mixed(block.index)
         both = np.stack([pairs["norm"], pairs["frequency"]])
         mean = both.mean(axis=1)
         both -= mean[:, None]

@@ -106,7 +106,9 @@ class Moments(Summary):
     def centered_singular_values_full(self) -> Array:
         self.check_scale()
         values = np.linalg.eigvalsh(self.scatter)[::-1]
-        return np.sqrt(np.maximum(values, 0.0))
+        values = np.sqrt(np.maximum(values, 0.0))
+        values[max(self.n_rows - 1, 0) :] = 0.0  # centered rows span one direction less than there are rows
+        return values
 
     @cached_property
     def singular_values(self) -> Float[Array, " k"]:

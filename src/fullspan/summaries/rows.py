@@ -19,6 +19,8 @@ __all__ = ["Distribution", "ROW_MEASURES", "RowProfile", "RowValue", "row_values
 #: What is measured of every row, the norm first, then in the order of the columns of `row_values`.
 ROW_MEASURES = ("norm", "gini_index", "vector_entropy", "hoyer_sparsity")
 _N_WORST = 10
+#: Deviation over mean of norms below which norms of float32 squares are too coarse.
+_EVEN = 0.02
 
 
 @dataclass(frozen=True)
@@ -227,6 +229,14 @@ def _plain(identity: Any) -> Any:
     return identity.item() if hasattr(identity, "item") else identity
 
 
+def _lengths(block: Block) -> Array:
+    """Norms whose deviation has the digits of the rows: norms that hardly differ need float64."""
+    norms = block.norms
+    with np.errstate(over="ignore", invalid="ignore"):
+        even = block.rows.dtype == np.float32 and norms.std() < _EVEN * norms.mean()
+    return block.exact_norms if even else norms
+
+
 class _Builder:
     def __init__(self, dim: int, details: bool = True) -> None:
         self.dim, self.n_rows, self.n_zero = dim, 0, 0
@@ -237,7 +247,7 @@ class _Builder:
             return
         self.n_rows += len(block)
         norms, rows, alive = block.norms, block.rows, None
-        self.columns["norm"].add(norms, block, None)
+        self.columns["norm"].add(_lengths(block), block, None)
         if not norms.all():
             alive = np.flatnonzero(norms)
             self.n_zero += len(block) - len(alive)

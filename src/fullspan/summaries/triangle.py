@@ -106,7 +106,9 @@ class Triangle(Summary):
     @cached_property
     def centered_singular_values(self) -> Float[Array, " k"]:
         """Singular values of the table minus its mean, largest first; ``min(n_rows, dim)`` of them."""
-        return self._spectrum(self.factor[1:, 1:])
+        values = self._spectrum(self.factor[1:, 1:])
+        values[max(self.n_rows - 1, 0) :] = 0.0  # centered rows span one direction less than there are rows
+        return values
 
     @cached_property
     def eigenvalues(self) -> Float[Array, " dim"]:

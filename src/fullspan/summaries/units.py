@@ -17,6 +17,52 @@ __all__ = ["UnitMoments"]
 
 
 @dataclass(frozen=True, eq=False)
+class Gaps:
+    """Sums of ``q = |δ|²`` with ``δ = u - pilot`` that the moments of the unit rows u do not hold.
+
+    Parameters
+    ----------
+    pilot
+        ``(dim,)`` a point near the unit rows.
+    squares
+        ``Σ q²``.
+    vector
+        ``(dim,)`` ``Σ q·δ``.
+    """
+
+    pilot: Array
+    squares: float
+    vector: Array
+
+    def at(self, pilot: Array, moments: Moments) -> Gaps:
+        """The sums of the rows of `moments` about another pilot."""
+        t, m = self.pilot - pilot, moments.n_rows
+        away = moments.mean - self.pilot
+        first = m * away
+        along = moments.scatter @ t + first * float(away @ t)
+        total, step = float(np.trace(moments.scatter)) + m * float(away @ away), float(t @ t)
+        squares = self.squares + 4.0 * float(t @ along) + m * step**2
+        squares += 4.0 * float(self.vector @ t) + 2.0 * step * total + 4.0 * step * float(t @ first)
+        vector = self.vector + t * (total + 2.0 * float(t @ first) + m * step) + 2.0 * along + step * first
+        return Gaps(pilot, squares, frozen(vector))
+
+    def variance(self, units: UnitMoments) -> float:
+        """Variance of ``|u - mean|²`` (denominator m)."""
+        m = units.n_units
+        squares = self.at(units.mean, units.moments).squares
+        return max(squares / m - (float(np.trace(units.scatter)) / m) ** 2, 0.0)
+
+
+def _merged(one: UnitMoments, other: UnitMoments) -> Gaps | None:
+    if not one.n_units or not other.n_units:
+        return one.gaps if one.n_units else other.gaps
+    if one.gaps is None or other.gaps is None:
+        return None
+    moved = other.gaps.at(one.gaps.pilot, other.moments)
+    return Gaps(one.gaps.pilot, one.gaps.squares + moved.squares, frozen(one.gaps.vector + moved.vector))
+
+
+@dataclass(frozen=True, eq=False)
 class UnitMoments(Summary):
     """Moments of the unit rows ``u = e / |e|``; zero rows have no direction and are only counted.
 
@@ -30,12 +76,15 @@ class UnitMoments(Summary):
         Sum of the Euclidean norms of the rows.
     moments
         :class:`Moments` of the unit rows.
+    gaps
+        :class:`Gaps` of the unit rows, or None where they are spread so widely that the moments suffice.
 
     Notes
     -----
     With ``M = |mean|²`` and the covariance ``C`` of the unit rows (denominator m), the cosines of all m² ordered pairs
-    have mean ``M`` and variance ``2·meanᵀ C mean + |C|²``; the m pairs of a row with itself are then taken out. No pair
-    is sampled and nothing cancels, also when all cosines are close to one.
+    have mean ``M`` and variance ``2·meanᵀ C mean + |C|²``; the m pairs of a row with itself are then taken out. Where
+    all cosines are close to one, ``2·meanᵀ C mean`` cancels and half the variance of ``|u - mean|²``, its equal, is
+    taken instead. No pair is sampled.
     """
 
     dim: int
@@ -43,6 +92,7 @@ class UnitMoments(Summary):
     n_zero: int
     norm_total: float
     moments: Moments
+    gaps: Gaps | None = None
 
     @classmethod
     def accumulator(cls, dim: int, **options: Any) -> _Builder:
@@ -56,6 +106,7 @@ class UnitMoments(Summary):
             self.n_zero + other.n_zero,
             self.norm_total + other.norm_total,
             self.moments.merge(other.moments),
+            _merged(self, other),
         )
 
     @property
@@ -93,7 +144,8 @@ class UnitMoments(Summary):
         m = self._pairs_exist()
         covariance = self.scatter / m
         gap = float(np.trace(covariance))  # 1 - M
-        everything = 2.0 * float(self.mean @ covariance @ self.mean) + float(np.sum(covariance * covariance))
+        along = 2.0 * float(self.mean @ covariance @ self.mean) if self.gaps is None else self.gaps.variance(self) / 2.0
+        everything = along + float(np.sum(covariance * covariance))
         different = (m * m * everything - m * gap * gap) / (m * m - m)  # mean square of (cosine - M), i != j
         off_mean = gap / (m - 1)  # M minus the mean over different rows
         return float(np.sqrt(max(different - off_mean * off_mean, 0.0)))
@@ -129,6 +181,8 @@ class _Builder:
         self.inner = Moments.accumulator(dim, rows_per_dim=rows_per_dim)
         self.capacity = max(rows_per_dim * dim, min(_CHUNK_BYTES // (4 * max(dim, 1)), 8192))
         self.filled, self.n_fast, self.norm_total = 0, 0, 0.0
+        self.pilot: Array | None = None
+        self.squares, self.vector = 0.0, np.zeros(dim)
 
     def add(self, block: Block) -> None:
         norms, rows = block.norms, block.rows
@@ -164,6 +218,15 @@ class _Builder:
                 units /= norms[some, None]
                 units /= np.sqrt(np.vecdot(units, units))[:, None]  # norms of float32 rows may hold seven digits
             self.inner.add(Block(units))
+            self._add_gaps(units)
+
+    def _add_gaps(self, units: Array) -> None:
+        if self.pilot is None:
+            self.pilot = frozen(units.mean(axis=0))
+        units -= self.pilot
+        q = np.vecdot(units, units)
+        self.squares += float(q @ q)
+        self.vector += q @ units
 
     def _add_fast(self, rows: Array, norms: Array) -> None:
         done = 0
@@ -205,7 +268,10 @@ class _Builder:
             moments = moments.merge(
                 Moments(self.dim, self.n_fast, float(self.n_fast), frozen(mean), frozen(scatter), peak=1.0)
             )
-        return UnitMoments(self.dim, self.n_rows, self.n_zero, self.norm_total, moments)
+        gaps = None
+        if self.pilot is not None and not self.n_fast:
+            gaps = Gaps(self.pilot, self.squares, frozen(self.vector.copy()))
+        return UnitMoments(self.dim, self.n_rows, self.n_zero, self.norm_total, moments, gaps)
 
 
 def _unit_trace(scatter: Array, n_rows: int, mean: Array) -> float:
