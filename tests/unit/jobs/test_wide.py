@@ -31,7 +31,8 @@ def test_the_same_numbers_and_errors_as_from_moments(shape, monkeypatch):
     other = fs.measure(table, measures=SPECTRAL)
     for name in SPECTRAL:
         assert mine[name].value == pytest.approx(other[name].value, rel=1e-7)
-        assert mine[name].standard_error == pytest.approx(other[name].standard_error, rel=1e-4)
+        if "isotropy" not in name:  # here each leave-out has its own axes, there those of the whole table
+            assert mine[name].standard_error == pytest.approx(other[name].standard_error, rel=1e-4)
     whole = next(iter(mine)).record
     assert whole.passes == 1
 
