@@ -88,7 +88,7 @@ class Choice:
 
 
 def open_columns(source: Source, name: str, names: Sequence[str] | None, options: OpenOptions) -> list[Table]:
-    """Open the tables of a source with columns; `name` is what a table of one column a dimension is called."""
+    """Open the tables of a source with columns; `name` is what its only table is called."""
     return [_open(source, choice, options) for choice in choose(source, name, names, options)]
 
 
@@ -99,7 +99,7 @@ def list_columns(source: Source, name: str) -> list[TableInfo]:
         [choice] = choose(source, name, None, OpenOptions(column=column, ids=False, labels=False, frequencies=False))
         table = _open(source, choice, OpenOptions(column=column))
         shape = (table.n_rows, table.dim)
-        found.append(TableInfo(column, shape, table.dtype, True, "a column of vectors", source.format))
+        found.append(TableInfo(table.name, shape, table.dtype, True, "a column of vectors", source.format))
     if found:
         return found
     opened = open_columns(source, name, None, OpenOptions())
@@ -116,18 +116,24 @@ def choose(source: Source, name: str, names: Sequence[str] | None, options: Open
     beside, given = _beside(source, options)
     if options.column is not None:
         columns, wide = _asked(source, options.column, beside)
-        label = name if wide else columns[0]
-        if names is not None and list(names) not in ([label], [name]):
+        label = name if wide else _label(source, name, columns[0])
+        if names is not None and list(names) not in ([label], [name], list(columns)):
             raise InputError(
                 f"{str(source.path)!r} needs either column= or table=; got both, {options.column!r}, {names[0]!r}."
             )
         return [Choice(label, columns, wide, beside, given)]
     if names is not None and list(names) != [name]:
-        return [Choice(column, _asked(source, column, beside)[0], False, beside, given) for column in names]
+        found = [(_label(source, name, column), _asked(source, column, beside)[0]) for column in names]
+        return [Choice(label, columns, False, beside, given) for label, columns in found]
     return [
-        Choice(columns[0] if not wide else name, columns, wide, beside, given)
+        Choice(name if wide else _label(source, name, columns[0]), columns, wide, beside, given)
         for columns, wide in _guess(source, beside)
     ]
+
+
+def _label(source: Source, name: str, column: str) -> str:
+    """What a table is called: as its file where that has one column of vectors, as its column among several."""
+    return column if sum(is_vector(one.type) for one in source.schema) > 1 else name
 
 
 def _beside(source: Source, options: OpenOptions) -> tuple[dict[str, str], dict[str, Array]]:
@@ -267,7 +273,7 @@ def _shape(source: Source, choice: Choice, options: OpenOptions) -> tuple[int, s
         return len(kinds), names.pop() if len(names) == 1 else "float64"
     kind = kinds[0]
     if is_packed(kind):
-        return packed_type(choice.name, kind.byte_width, options.dtype)
+        return packed_type(choice.vectors[0], kind.byte_width, options.dtype)
     if hasattr(kind, "list_size"):
         return kind.list_size, number_name(kind.value_type)
     dtype = "float64" if is_text(kind) else number_name(kind.value_type)
@@ -283,9 +289,9 @@ def _shape(source: Source, choice: Choice, options: OpenOptions) -> tuple[int, s
     cell = first.column(0)[0]
     if not cell.is_valid:
         raise InputError(
-            f"Column {choice.name!r} needs a vector in every row; got null in row 0. Drop or fill those rows."
+            f"Column {choice.vectors[0]!r} needs a vector in every row; got null in row 0. Drop or fill those rows."
         )
-    return len(numbers_of_text(cell.as_py(), choice.name, 0)) if is_text(kind) else len(cell), dtype
+    return len(numbers_of_text(cell.as_py(), choice.vectors[0], 0)) if is_text(kind) else len(cell), dtype
 
 
 def _block(batch: Any, choice: Choice, dim: int, dtype: Any, start: int) -> Block:

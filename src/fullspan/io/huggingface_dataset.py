@@ -28,7 +28,7 @@ def is_dataset_folder(path: Path) -> bool:
 
 
 def list_tables(path: Path) -> list[TableInfo]:
-    """The columns of vectors of a data set; those of several splits are called ``split/column``."""
+    """The columns of vectors of a data set; those of several splits by split, or ``split/column``."""
     splits = _splits(path)
     return [
         replace(info, name=_label(split, info.name, splits), format="huggingface dataset")

@@ -50,7 +50,7 @@ def test_round_trip(tmp_path: Path, suffix: str, kind: str, block_rows: int | No
     table = pa.table({"word": WORDS, "vector": lists(kind), "count": range(N_ROWS), "label": ["a"] * N_ROWS})
     opened = open_table(write(tmp_path / f"E{suffix}", table))
     blocks = list(opened.blocks(block_rows))
-    assert (opened.dim, opened.dtype, opened.name) == (DIM, "float32", "vector")
+    assert (opened.dim, opened.dtype, opened.name) == (DIM, "float32", "E")
     assert opened.n_rows == (N_ROWS if suffix != ".arrow" else None)
     assert all(block_rows is None or len(block) <= block_rows for block in blocks)
     assert np.array_equal(rows_of(opened, block_rows), E)
@@ -114,7 +114,7 @@ def test_several_columns_of_vectors() -> None:
 def test_listing(tmp_path: Path) -> None:
     [info] = list_tables(write(tmp_path / "E.parquet", pa.table({"vec": lists("list"), "id": WORDS})))
     assert (info.name, info.shape, info.dtype, info.embedding, info.format) == (
-        "vec",
+        "E",
         (29, 4),
         "float32",
         True,

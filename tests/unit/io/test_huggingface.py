@@ -152,7 +152,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_data_set_in_shards(data: Path) -> None:
     assert huggingface.is_dataset_folder(data / "one")
-    assert [info.name for info in huggingface.list_tables(data / "one")] == ["vec"]
+    assert [info.name for info in huggingface.list_tables(data / "one")] == ["one"]
     table = one(data / "one")
     np.testing.assert_array_equal(rows_of(table), np.tile(E, (5, 1)))
     ids = np.concatenate([block.ids for block in table.blocks(4)])
@@ -162,11 +162,11 @@ def test_a_data_set_in_shards(data: Path) -> None:
 def test_splits(data: Path) -> None:
     infos = huggingface.list_tables(data / "two")
     assert [(info.name, info.format) for info in infos] == [
-        ("train/vec", "huggingface dataset"),
-        ("test/vec", "huggingface dataset"),
+        ("train", "huggingface dataset"),
+        ("test", "huggingface dataset"),
     ]
     both = huggingface.open_tables(data / "two", None, OpenOptions())
-    assert [table.name for table in both] == ["train/vec", "test/vec"]
+    assert [table.name for table in both] == ["train", "test"]
     for name in ("test", "test/vec"):
         (table,) = huggingface.open_tables(data / "two", [name], OpenOptions())
         np.testing.assert_array_equal(rows_of(table), E)
