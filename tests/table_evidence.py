@@ -100,6 +100,10 @@ class TableEvidence:
         return self.E
 
     @property
+    def signed_partition(self):
+        return self.partition
+
+    @property
     def unit_moments(self):
         return self.units
 

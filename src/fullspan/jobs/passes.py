@@ -66,6 +66,10 @@ class Needs:
     second: frozenset[str]
     hygiene: bool
 
+    def row_space(self, table: Any) -> bool:
+        """Whether the spectrum can come from the rows: not where the signs of the eigenvectors of EᵀE are asked for."""
+        return "spectrum" in self.kinds and "signed_partition" not in self.attributes and is_wide(table)
+
     @classmethod
     def of(cls, needed: Iterable[str], hygiene: bool) -> Needs:
         attributes = set(needed) - {"n_rows", "dim", "dtype"}
@@ -73,7 +77,9 @@ class Needs:
         if unknown:
             raise InputError(f"A catalog entry needs attributes of Evidence; got {sorted(unknown)}.")
         second = frozenset(attributes & SECOND_PASS.keys())
-        kinds = {FIRST_PASS[each] for each in attributes - second} | {SECOND_PASS[each] for each in second}
+        if "signed_partition" in second:
+            second = second - {"signed_partition"} | {"partition"}
+        kinds = {FIRST_PASS[each] for each in attributes & FIRST_PASS.keys()} | {SECOND_PASS[each] for each in second}
         return cls(frozenset(attributes), frozenset(kinds), second, hygiene)
 
 
@@ -112,7 +118,7 @@ def stripes_for(dim: int, n_rows: int | None, settings: Settings, wide: bool = F
 
 def first_pass(table: Any, needs: Needs, settings: Settings) -> tuple[Summaries, int, int]:
     """The summaries of the first pass, the number of jackknife groups among them, and the number of rows read."""
-    wide = "spectrum" in needs.kinds and is_wide(table)
+    wide = needs.row_space(table)
     stripes = stripes_for(table.dim, table.n_rows, settings, wide)
     doubled: list[Any] = [Moments] if "spectrum" in needs.kinds and not wide else []
     if "unit_moments" in needs.kinds:
@@ -164,7 +170,7 @@ def _fold(table: Any, plan: Plan, settings: Settings, phase: str, clean: bool = 
 
 def in_row_space(table: Any, made: Summaries, needs: Needs) -> bool:
     """Whether the spectrum comes from the rows that the reservoir holds."""
-    return "spectrum" in needs.kinds and is_wide(table) and Reservoir in made and len(made[Reservoir].rows) > 0
+    return needs.row_space(table) and Reservoir in made and len(made[Reservoir].rows) > 0
 
 
 def evidence_of(table: Any, made: Summaries, needs: Needs, settings: Settings) -> Evidence:

@@ -34,7 +34,7 @@ FIRST_PASS = {
     "sample_uniformity": "sample",
 }
 #: Attributes that need eigenvectors first, and so a second look at the rows.
-SECOND_PASS = {"partition": "spectrum", "centered_partition": "spectrum"}
+SECOND_PASS = {"partition": "spectrum", "signed_partition": "spectrum", "centered_partition": "spectrum"}
 
 
 @dataclass(frozen=True)
@@ -163,6 +163,11 @@ class Evidence:
     @property
     def partition(self) -> LogZ:
         return self._need(self.log_z, "a second pass over the rows", "a file or an array, not a stream")
+
+    @property
+    def signed_partition(self) -> LogZ:
+        """The same along eigenvectors whose signs are those of LAPACK's symmetric solver on EᵀE."""
+        return self.partition
 
     @property
     def centered_partition(self) -> LogZ:
