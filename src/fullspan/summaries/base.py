@@ -139,6 +139,13 @@ class Recipe:
         return self.summary.accumulator(dim, **self.options)
 
 
+def _same_options(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    def same(a: Any, b: Any) -> bool:
+        return np.array_equal(a, b) if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) else bool(a == b)
+
+    return one.keys() == other.keys() and all(same(value, other[name]) for name, value in one.items())
+
+
 @dataclass(frozen=True)
 class Plan:
     """Several summaries to be made in one pass; a summary class may stand in it once."""
@@ -165,7 +172,7 @@ class Plan:
         mine = {recipe.summary: recipe for recipe in self.recipes}
         for recipe in Plan.of(other).recipes:
             known = mine.setdefault(recipe.summary, recipe)
-            if dict(known.options) != dict(recipe.options):
+            if not _same_options(known.options, recipe.options):
                 raise InputError(
                     f"A plan needs one set of options for each summary; got {recipe.summary.__name__} "
                     f"with {dict(known.options)} and with {dict(recipe.options)}."

@@ -11,6 +11,7 @@ from fullspan.summaries.base import Plan, Summaries
 from fullspan.summaries.fold import fold
 from fullspan.summaries.groups import Grouped, Stripes, frequency_band
 from fullspan.summaries.moments import Moments
+from fullspan.summaries.partition import Partition
 from fullspan.summaries.rows import RowProfile
 from fullspan.summaries.units import UnitMoments
 
@@ -71,6 +72,13 @@ def test_what_is_not_a_plan():
         fold(TABLE, 3)
     with pytest.raises(InputError, match="one set of options for each summary; got Moments"):
         Plan.of(Moments.with_options(weighted=True)) | Moments
+
+
+def test_a_plan_takes_the_same_options_twice_also_arrays():
+    recipe = Partition.with_options(directions=np.eye(5))
+    assert len(Plan.of(recipe).also(Partition.with_options(directions=np.eye(5))).recipes) == 1
+    with pytest.raises(InputError, match="one set of options for each summary; got Partition"):
+        Plan.of(recipe).also(Partition.with_options(directions=2 * np.eye(5)))
 
 
 def test_progress_counts_rows():
