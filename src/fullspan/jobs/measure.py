@@ -137,9 +137,11 @@ def measure(
         mine = Settings(sample, neighbors, standard_errors, by, seed, block_rows, told) if told else settings
         with one_thread():
             record = measure_table(each, names, mine, hygiene=whole, explicit=explicit)
+        if _is_path(source):
+            record = dataclasses.replace(record, source=str(source))
         key = fresh_key(each.name, reports)
         reports[key] = TableReport(record, diagnose(record, limits))
-    return Report(reports, provenance(source, names, settings))
+    return Report(reports, provenance(_name_of(source), names, settings))
 
 
 def measure_table(table: Any, names: list[str], settings: Settings, *, hygiene: bool, explicit: bool) -> TableRecord:
@@ -345,4 +347,8 @@ def provenance(source: Any, names: list[str], settings: Settings) -> dict[str, A
 
 def _name_of(source: Any) -> str:
     """The path, or the kind of object."""
-    return str(source) if isinstance(source, str) or hasattr(source, "__fspath__") else type(source).__name__
+    return str(source) if _is_path(source) else type(source).__name__
+
+
+def _is_path(source: Any) -> bool:
+    return isinstance(source, str) or hasattr(source, "__fspath__")

@@ -172,9 +172,8 @@ def notes_of(made: Summaries, evidence: Evidence, table: Any) -> tuple[str, ...]
             f"{len(evidence.sample_rows):,} rows."
         )
     if isinstance(evidence.spectrum, Triangle):
-        notes.append(
-            "The spectrum was taken from a QR factor, without squares: its smallest values were too small for them."
-        )
+        why = "were too small for them" if table.repeatable else "could have been too small for them"
+        notes.append(f"The spectrum was taken from a QR factor, without squares: its smallest values {why}.")
     if not table.repeatable:
         notes.append("The rows came as a stream and were read once: what needs a second pass (isotropy) is missing.")
     return tuple(notes)
