@@ -5,18 +5,19 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from fullspan._typing import Array, Block
+from fullspan._typing import Array
 from fullspan.errors import InputError, NothingEvaluatedError, UndefinedMeasureError, UnknownNameError, did_you_mean
+from fullspan.jobs.aligned import ALIGNMENTS, Aligned, alignment, ids_of
 from fullspan.jobs.chosen import open_chosen
 from fullspan.jobs.measure import default_measures, measure_table, provenance
 from fullspan.jobs.passes import Settings
-from fullspan.jobs.results import SCHEMA_VERSION
+from fullspan.jobs.results import SCHEMA_VERSION, fresh_key
 from fullspan.jobs.threads import one_thread
 from fullspan.measures import catalog
 from fullspan.measures import drift as formulas
@@ -27,9 +28,8 @@ from fullspan.summaries.reservoir import Reservoir
 
 __all__ = ["Change", "DriftReport", "TableDrift", "drift"]
 
-#: Rows of another order are picked from memory: at most this much of it.
-_REORDER_BYTES = 4 << 30
-_ALIGNMENTS = ("auto", "id", "position", "none")
+#: How many of the changed measures or lost tables a line names.
+_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class DriftReport:
         }
 
     def to_json(self, indent: int | None = 2) -> str:
-        return json.dumps(self.to_dict(), indent=indent, allow_nan=False, default=str)
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False, default=_plain)
 
     def to_text(self, **options: Any) -> str:
         from fullspan.jobs.formats.drift import render_text
@@ -144,6 +144,20 @@ class DriftReport:
         from fullspan.jobs.formats.drift import render_markdown
 
         return render_markdown(self)
+
+    def __repr__(self) -> str:
+        lines = [
+            f"{name}: {each.old.n_rows:,} x {each.old.dim} -> {each.new.n_rows:,} x {each.new.dim}, "
+            f"{len(each.significant())} of {len(each.changes)} measures changed"
+            for name, each in self.tables.items()
+        ]
+        return "DriftReport(" + "; ".join(lines) + ")"
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return str(value)
 
 
 def drift(
@@ -166,14 +180,16 @@ def drift(
     Parameters
     ----------
     old, new
-        What :func:`fullspan.measure` takes. Several tables are matched by name, single tables with each other.
+        What :func:`fullspan.measure` takes, but no iterator, since rows are read more than once. Several tables are
+        matched by name (``report.provenance["only_old"]`` and ``["only_new"]`` name the rest), single tables with each
+        other.
     table, column, ids, frequencies, dtype
         As for :func:`fullspan.measure`, for both sides.
     align
         ``"id"`` matches rows by id, ``"position"`` by position, ``"none"`` compares distributions only; ``"auto"``
         takes ids where both sides have them, else positions where both have as many rows, else none.
     measures
-        Measures to be compared side by side; None takes the default set.
+        Measures to be compared side by side, names or one comma-separated string; None takes the default set.
     sample
         Aligned rows in the seeded sample behind neighbor overlap and the two tests.
     seed
@@ -189,14 +205,15 @@ def drift(
     Raises
     ------
     InputError
-        If rows cannot be aligned as asked, or an id occurs twice.
+        If rows cannot be aligned as asked, an id occurs twice, or ids are numbers on one side and strings on the other.
     NothingEvaluatedError
         If the two sides share no table, or the tables no row.
 
     Notes
     -----
     The standard error of a change takes both versions as independent samples of rows; where the rows are the same
-    things, that is on the safe side.
+    things, that is on the safe side. A change within the rounding of the entries (relative 1e-6, 1e-14 where both are
+    float64) is none: z = 0, p = 1.
 
     Examples
     --------
@@ -207,29 +224,62 @@ def drift(
     >>> round(report["linear_cka"].value, 6)  # a rotation changes no distance
     1.0
     """
-    if align not in _ALIGNMENTS:
-        raise InputError(f"align needs one of {', '.join(_ALIGNMENTS)}; got {align!r}.")
+    if align not in ALIGNMENTS:
+        raise InputError(f"align needs one of {', '.join(ALIGNMENTS)}; got {align!r}.")
+    names = _names(measures)
     options: dict[str, Any] = {"column": column, "ids": ids, "frequencies": frequencies, "dtype": dtype}
-    names = list(default_measures()) if measures is None else [catalog.get(name).name for name in measures]
-    pairs = _pairs(open_chosen(old, table, **options), open_chosen(new, table, **options))
+    before, after = (_named(open_chosen(each, table, **options)) for each in (old, new))
+    pairs = _pairs(before, after)
     with one_thread():
         compared = {
             name: _compare(one, other, names, align, sample, seed, progress) for name, (one, other) in pairs.items()
         }
-    return DriftReport(compared, provenance([old, new], names, Settings(sample=sample, seed=seed)))
+    made = provenance([old, new], names, Settings(sample=sample, seed=seed))
+    if len(before) > 1 or len(after) > 1:
+        made["only_old"], made["only_new"] = ([n for n in each if n not in pairs] for each in (before, after))
+    return DriftReport(compared, made)
 
 
-def _pairs(old: list[Any], new: list[Any]) -> dict[str, tuple[Any, Any]]:
+def _names(measures: Any) -> list[str]:
+    """The names of the measures set side by side."""
+    if measures is None:
+        return list(default_measures())
+    if isinstance(measures, str):
+        measures = [part.strip() for part in measures.split(",") if part.strip()]
+    names = list(dict.fromkeys(catalog.get(name).name for name in measures))
+    if not names:
+        raise InputError("drift needs at least one measure; got an empty list. `fullspan measures` lists all of them.")
+    unreadable = [name for name in names if catalog.get(name).read is None]
+    if unreadable:
+        raise InputError(
+            f"drift needs measures of one table to set side by side; got {unreadable[0]}, which compares two. "
+            "The distances between the tables are part of every comparison."
+        )
+    return names
+
+
+def _named(tables: list[Any]) -> dict[str, Any]:
+    named: dict[str, Any] = {}
+    for each in tables:
+        named[fresh_key(each.name, named)] = each
+    return named
+
+
+def _pairs(old: dict[str, Any], new: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     if len(old) == len(new) == 1:
-        return {new[0].name: (old[0], new[0])}
-    before, after = {each.name: each for each in old}, {each.name: each for each in new}
-    shared = {name: (before[name], after[name]) for name in after if name in before}
+        return {name: (next(iter(old.values())), each) for name, each in new.items()}
+    shared = {name: (old[name], each) for name, each in new.items() if name in old}
     if not shared:
         raise NothingEvaluatedError(
-            f"drift needs tables of the same name on both sides; got {', '.join(before)} and {', '.join(after)}. "
+            f"drift needs tables of the same name on both sides; got {_few(old)} and {_few(new)}. "
             "Choose one with --table."
         )
     return shared
+
+
+def _few(names: Iterable[str]) -> str:
+    names = list(names)
+    return ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
 
 
 def _compare(old: Any, new: Any, names: list[str], align: str, sample: int, seed: int, progress: Any) -> TableDrift:
@@ -239,26 +289,35 @@ def _compare(old: Any, new: Any, names: list[str], align: str, sample: int, seed
                 f"drift reads both tables more than once; got a stream for {each.name}. Save it to a file first."
             )
     before, after = (_record(each, which, names, seed, progress) for each, which in ((old, "old"), (new, "new")))
-    ids = _ids(old), _ids(new)
-    how, notes = _alignment(align, *ids, before, after)
+    ids = (ids_of(old), ids_of(new)) if align in ("auto", "id") else (None, None)
+    how, notes = alignment(align, ids, before.n_rows, after.n_rows)
+    notes += _notes(before, after)
     changes = {name: change for name in names if (change := _change(name, before, after)) is not None}
     if how == "none":
         x, y = (fold(each, Reservoir.with_options(size=sample, seed=seed)).rows for each in (old, new))
         readings = _unaligned(x, y, seed) if old.dim == new.dim else {}
         return TableDrift(before, after, how, None, None, None, readings, changes, (), notes)
-    pairs = _Aligned(old, new, ids if how == "id" else (None, None))
-    if not pairs.n_common:
-        raise NothingEvaluatedError(
-            f"drift needs rows with the same id on both sides; got none in common "
-            f"({pairs.n_old} and {pairs.n_new} ids). Compare the distributions with --align none."
-        )
+    pairs = Aligned(old, new, ids if how == "id" else (None, None), before.n_rows)
     plan = CrossMoments.with_options(split=old.dim) | Reservoir.with_options(size=sample, seed=seed)
-    made = fold(pairs, plan, progress=None if progress is None else _told(progress, pairs))
+    with np.errstate(all="ignore"):  # what is not finite then is said to be undefined
+        made = fold(pairs, plan, progress=None if progress is None else _told(progress, pairs))
     rows = made[Reservoir].rows
     readings = _aligned(made[CrossMoments], rows[:, : old.dim], rows[:, old.dim :], seed)
     moved = tuple({"position": r.position, "id": r.id, "cosine": r.value} for r in made[CrossMoments].least_cosine)
     removed, added = pairs.n_old - pairs.n_common, pairs.n_new - pairs.n_common
     return TableDrift(before, after, how, pairs.n_common, added, removed, readings, changes, moved, notes)
+
+
+def _notes(old: TableRecord, new: TableRecord) -> tuple[str, ...]:
+    notes = []
+    if old.dim != new.dim:
+        notes.append(f"The rows have {old.dim} and {new.dim} dimensions: what needs one length is left out.")
+    if old.n_excluded or new.n_excluded:
+        notes.append(
+            f"Rows with NaN or infinity, {old.n_excluded:,} in the old table and {new.n_excluded:,} in the new one, "
+            "were left out."
+        )
+    return tuple(notes)
 
 
 def _record(table: Any, which: str, names: list[str], seed: int, progress: Any) -> TableRecord:
@@ -268,115 +327,8 @@ def _record(table: Any, which: str, names: list[str], seed: int, progress: Any) 
     return measure_table(table, names, Settings(seed=seed, progress=told), hygiene=False, explicit=False)
 
 
-def _told(progress: Any, pairs: _Aligned) -> Callable[[int], None]:
+def _told(progress: Any, pairs: Aligned) -> Callable[[int], None]:
     return lambda done: progress(pairs.name, "comparing", done, pairs.n_common)
-
-
-def _ids(table: Any) -> Array | None:
-    """All ids of a table in order, or None where it has none."""
-    if getattr(table, "has_ids", None) is False:
-        return None
-    parts = []
-    for block in table.blocks():
-        if block.ids is None:
-            return None
-        parts.append(np.asarray(block.ids))
-    return np.concatenate(parts) if parts else None
-
-
-def _alignment(
-    align: str, old_ids: Any, new_ids: Any, old: TableRecord, new: TableRecord
-) -> tuple[str, tuple[str, ...]]:
-    have_ids = old_ids is not None and new_ids is not None
-    if align == "id" and not have_ids:
-        raise InputError(
-            "Aligning by id needs ids on both sides; got none. Name them with --ids, or use --align position."
-        )
-    if align == "position" and old.n_rows != new.n_rows:
-        raise InputError(
-            f"Aligning by position needs as many rows on both sides; got {old.n_rows} and {new.n_rows}. "
-            "Name the rows with --ids, or compare the distributions with --align none."
-        )
-    if align != "auto":
-        return align, ()
-    if have_ids:
-        return "id", ()
-    if old.n_rows == new.n_rows:
-        return "position", ("Rows were aligned by position, since the tables have no ids.",)
-    note = f"Rows were not aligned: the tables have no ids, and {old.n_rows:,} and {new.n_rows:,} rows."
-    return "none", (f"{note} Only distributions are compared.",)
-
-
-class _Aligned:
-    """Both versions side by side, as one table with the columns of the old and then those of the new."""
-
-    def __init__(self, old: Any, new: Any, ids: tuple[Array | None, Array | None]) -> None:
-        self.old, self.new, self.name = old, new, new.name
-        self.places: Array | None = None
-        self.same_order = ids[0] is None or (len(ids[0]) == len(ids[1]) and bool(np.all(ids[0] == ids[1])))  # type: ignore[arg-type]
-        if ids[0] is None:
-            self.n_old = self.n_new = self.n_common = sum(len(block) for block in old.blocks())
-            return
-        self.n_old, self.n_new = len(ids[0]), len(ids[1])  # type: ignore[arg-type]
-        self.places = _places(ids[0], ids[1])  # type: ignore[arg-type]
-        self.n_common = int((self.places >= 0).sum())
-
-    def blocks(self, block_rows: int | None = None) -> Iterator[Block]:
-        if self.same_order:
-            yield from self._side_by_side(block_rows)
-            return
-        assert self.places is not None
-        new = _all_rows(self.new)
-        for block in self.old.blocks(block_rows):
-            places = self.places[block.index]
-            known = places >= 0
-            if known.any():
-                yield _joined(block.take(known), new[places[known]])
-
-    def _side_by_side(self, block_rows: int | None) -> Iterator[Block]:
-        other = self.new.blocks(block_rows)
-        rest: Array = np.empty((0, self.new.dim), dtype=np.float32)
-        for block in self.old.blocks(block_rows):
-            parts, missing = [], len(block)
-            while missing:
-                if not len(rest):
-                    rest = next(other).widened().rows
-                parts.append(rest[:missing])
-                rest = rest[missing:]
-                missing -= len(parts[-1])
-            yield _joined(block, np.concatenate(parts) if len(parts) > 1 else parts[0])
-
-
-def _joined(block: Block, rows: Array) -> Block:
-    block = block.widened()
-    both = np.hstack([block.rows, rows.astype(np.result_type(block.rows, rows), copy=False)])
-    return Block(both, block.start, block.ids, None, None, block.positions)
-
-
-def _all_rows(table: Any) -> Array:
-    needed = (table.n_rows or 0) * table.dim * 4
-    if needed > _REORDER_BYTES:
-        raise InputError(
-            f"Rows in another order need the new table in memory, {needed / 2**30:.1f} GiB; the bound is "
-            f"{_REORDER_BYTES >> 30} GiB. Sort both files by id."
-        )
-    return np.concatenate([block.widened().rows for block in table.blocks()])
-
-
-def _places(old: Array, new: Array) -> Array:
-    """For every old row, the position of its id in the new table, or -1."""
-    for which, names in (("old", old), ("new", new)):
-        values, counts = np.unique(names, return_counts=True)
-        if counts.max(initial=1) > 1:
-            twice = values[np.argmax(counts)]
-            raise InputError(
-                f"Aligning by id needs every id once; got {twice!r} {counts.max()} times in the {which} table. "
-                "Use --align position, or --ids with another column."
-            )
-    order = np.argsort(new)
-    spots = np.searchsorted(new, old, sorter=order)
-    spots = order[np.minimum(spots, len(new) - 1)]
-    return np.where(new[spots] == old, spots, -1)
 
 
 def _change(name: str, old: TableRecord, new: TableRecord) -> Change | None:
@@ -386,10 +338,18 @@ def _change(name: str, old: TableRecord, new: TableRecord) -> Change | None:
     if one.standard_error is None or other.standard_error is None:
         return Change(name, one.value, other.value)
     error = math.hypot(one.standard_error, other.standard_error)
+    within = _rounding(old, new) * max(abs(one.value), abs(other.value))
+    if abs(other.value - one.value) <= within and one.value != other.value:
+        return Change(name, one.value, other.value, error, 0.0, 1.0)
     if error == 0.0:
         return Change(name, one.value, other.value, 0.0)
     z = (other.value - one.value) / error
     return Change(name, one.value, other.value, error, z, math.erfc(abs(z) / math.sqrt(2.0)))
+
+
+def _rounding(old: TableRecord, new: TableRecord) -> float:
+    """Relative difference that the rounding of entries explains: rows of length 1 have no other spread."""
+    return 2.0**-46 if old.dtype == new.dtype == "float64" else 2.0**-20
 
 
 def _aligned(cross: CrossMoments, x: Array, y: Array, seed: int) -> dict[str, Reading]:
@@ -398,11 +358,9 @@ def _aligned(cross: CrossMoments, x: Array, y: Array, seed: int) -> dict[str, Re
         "linear_cka": lambda: cross.linear_cka,
         "linear_cka_debiased": lambda: cross.debiased_cka,
         "procrustes_distance": lambda: cross.procrustes_distance,
-        "largest_principal_angle": lambda: float(
-            np.max(cross.principal_angles(min(10, cross.split, cross.dim - cross.split)))
-        ),
     }
     if x.shape[1] == y.shape[1]:
+        wanted["largest_principal_angle"] = lambda: np.max(cross.principal_angles(min(10, cross.split)))
         wanted["row_cosine"] = lambda: cross.mean_row_cosine
         wanted["row_displacement"] = lambda: cross.mean_row_displacement / _usual_length(cross)
     readings = _read(wanted, {})
@@ -438,12 +396,16 @@ def _read(wanted: dict[str, Callable[[], Any]], detail: dict[str, Any]) -> dict[
     readings = {}
     for name, call in wanted.items():
         try:
-            value = call()
+            with np.errstate(all="ignore"):
+                value = call()
         except UndefinedMeasureError as error:
             readings[name] = Reading(name, None, why=str(error), detail=dict(detail))
             continue
-        if isinstance(value, tuple):
-            readings[name] = Reading(name, float(value[0]), detail={**detail, "p": float(value[1])})
+        except (InputError, np.linalg.LinAlgError):  # squares that leave the range of float64
+            value = np.nan
+        number, more = (value[0], {"p": float(value[1])}) if isinstance(value, tuple) else (value, {})
+        if np.isfinite(number):
+            readings[name] = Reading(name, float(number), detail={**detail, **more})
         else:
-            readings[name] = Reading(name, float(value), detail=dict(detail))
+            readings[name] = Reading(name, None, why=f"{name} is not finite on these tables.", detail=dict(detail))
     return readings

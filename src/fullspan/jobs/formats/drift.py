@@ -6,10 +6,14 @@ import io
 from typing import Any
 
 from fullspan.jobs.formats import words
+from fullspan.jobs.formats.markdown import escape
 from fullspan.jobs.formats.text import in_ascii
 from fullspan.store.records import Reading
 
 __all__ = ["render_markdown", "render_text"]
+
+#: From this width on there is room for what each distance aims at.
+_WIDE = 78
 
 
 def render_text(report: Any, *, width: int = 80, color: bool = False, ascii_only: bool = False) -> str:
@@ -23,41 +27,73 @@ def render_text(report: Any, *, width: int = 80, color: bool = False, ascii_only
         no_color=not color, highlight=False, markup=False, emoji=False, legacy_windows=False,
     )  # fmt: skip
     for table in report:
-        console.print(Text(f"{words.clean(table.table)}  {_shapes(table)}", "bold"))
-        console.print(Text(_rows(table), "dim"))
+        _print(console, table)
         console.print()
-        console.print(Text(_verdict(table), "yellow" if table.significant() else "green"))
+    for line in _unmatched(report):
+        console.print(Text(line, "dim"))
+    text = "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines()) + "\n"
+    return in_ascii(text.replace("→", "->")) if ascii_only else text
+
+
+def _print(console: Any, table: Any) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console.print(Text(f"{words.clean(table.table)}  {_shapes(table)}", "bold"), overflow="fold")
+    console.print(Text(_rows(table), "dim"))
+    console.print()
+    console.print(Text(_verdict(table), "yellow" if table.significant() else "green"))
+    if table.readings:
+        aims = ["aims at"] if console.width >= _WIDE else []
         console.print()
-        if table.readings:
-            console.print(_table("distance", ["value", "p by chance", "aims at"], _distances(table)))
-            console.print()
-        console.print(_table("measure", ["old", "new", "change", "z"], _changes(table)))
-        for row in table.moved[:5]:
-            name = row["position"] if row["id"] is None else row["id"]
-            console.print(Text(f"  turned furthest: {words.clean(name)}, cosine {words.number(row['cosine'])}", "dim"))
-        for note in table.notes:
-            console.print(Text(f"  {words.clean(note)}", "dim"))
+        console.print(_table("distance", ["value", "p by chance", *aims], _distances(table)))
+    if table.changes:
         console.print()
-    text = "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
-    return in_ascii(text) if ascii_only else text
+        lines, heads = _changes(table), ["old", "new", "change", "z"]
+        if console.width < _WIDE:  # what can be had from the others goes first
+            lines, heads = [[*line[:3], line[4]] for line in lines], ["old", "new", "z"]
+        console.print(_table("measure", heads, lines))
+    beside = [*_turned(table), *table.notes]
+    if beside:
+        console.print()
+    for line in beside:
+        console.print(Padding(Text(words.clean(line), "dim"), (0, 0, 0, 1)))
+
+
+def _turned(table: Any) -> list[str]:
+    """The rows that turned the furthest, as far as they turned at all."""
+    turned = [row for row in table.moved[:5] if row["cosine"] < 1.0 - 1e-6]
+    names = [row["position"] if row["id"] is None else row["id"] for row in turned]
+    return [
+        f"turned furthest: {name}, cosine {words.number(row['cosine'])}"
+        for name, row in zip(names, turned, strict=True)
+    ]
+
+
+def _unmatched(report: Any) -> list[str]:
+    """The tables that only one side has."""
+    lines = []
+    for which in ("old", "new"):
+        names = report.provenance.get(f"only_{which}", ())
+        if names:
+            shown = ", ".join(words.clean(name) for name in names[:5]) + (", …" if len(names) > 5 else "")
+            lines.append(f"{words.count(len(names), 'table')} only in the {which} version: {shown}")
+    return lines
 
 
 def render_markdown(report: Any) -> str:
     """A :class:`~fullspan.jobs.drift.DriftReport` as Markdown."""
     lines = []
     for table in report:
-        lines += [
-            f"## {words.clean(table.table)}: {_shapes(table)}",
-            "",
-            _rows(table),
-            "",
-            f"**{_verdict(table)}**",
-            "",
-        ]
+        title = f"## {escape(table.table)}: {_shapes(table)}"
+        lines += [title, "", _rows(table), "", f"**{escape(_verdict(table))}**", ""]
         if table.readings:
             lines += _markdown(["distance", "value", "p by chance", "aims at"], _distances(table))
-        lines += _markdown(["measure", "old", "new", "change", "z"], _changes(table))
-        lines += [f"- {words.clean(note)}" for note in table.notes]
+        if table.changes:
+            lines += _markdown(["measure", "old", "new", "change", "z"], _changes(table))
+        beside = [f"- {escape(line)}" for line in [*_turned(table), *table.notes]]
+        lines += [*beside, ""] if beside else []
+    lines += [escape(line) for line in _unmatched(report)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -114,25 +150,35 @@ def _value(reading: Reading) -> str:
 def _changes(table: Any) -> list[list[str]]:
     lines = []
     for change in table.changes.values():
-        z = "" if change.z is None else f"{change.z:+.1f}"
+        z = "" if change.z is None else _deviations(change.z)
         values = [words.number(change.old), words.number(change.new), words.number(change.difference)]
         lines.append([change.measure, *values, z])
     return lines
 
 
-def _table(first: str, others: list[str], lines: list[list[str]]) -> Any:
+def _deviations(z: float) -> str:
+    if abs(z) < 0.05:
+        return "0.0"
+    return f"{z:+.1f}" if abs(z) < 1000 else f"{z:+.0e}"
+
+
+def _table(first: str, heads: list[str], lines: list[list[str]]) -> Any:
+    """A grid whose numbers are never cut: where the width is short, the names are."""
     from rich import box
+    from rich.padding import Padding
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
     table.add_column(first, no_wrap=True)
-    for name in others:
-        table.add_column(name, justify="left" if name == "aims at" else "right", no_wrap=True)
+    for place, name in enumerate(heads, 1):
+        widest = max([len(name), *(len(line[place]) for line in lines)])
+        left = name == "aims at"
+        table.add_column(name, justify="left" if left else "right", no_wrap=True, min_width=0 if left else widest)
     for line in lines:
-        table.add_row(*line)
-    return table
+        table.add_row(*line[: len(heads) + 1])
+    return Padding(table, (0, 0, 0, 1))
 
 
 def _markdown(heads: list[str], lines: list[list[str]]) -> list[str]:
-    rule = ["---", *["---:"] * (len(heads) - 1)]
+    rule = ["---" if head in (heads[0], "aims at") else "---:" for head in heads]
     return [f"| {' | '.join(cells)} |" for cells in (heads, rule, *lines)] + [""]
