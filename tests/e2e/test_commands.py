@@ -7,8 +7,10 @@ import re
 import xml.etree.ElementTree as ET
 
 import click
+import numpy as np
 import pytest
 
+import fullspan
 from fullspan.cli.main import PLACES, app
 
 EMBEDDED = ("--measures", "effective_rank,average_cosine", "--no-errors")
@@ -223,12 +225,46 @@ def test_words(cli, tmp_path):
     poor.write_text("a b 1\nc d 2\ne f 3\n")
     ended = cli("words", vectors, "--pairs", pairs, "--pairs", poor)
     assert ended.code == 0
-    assert re.search(r"pairs.csv .* 5 +4 +1$", ended.out, re.M)
-    assert re.search(r"poor.txt +undefined", ended.out)
+    assert re.search(r"pairs.csv +pearson ×100 .* 5 +4 +1$", ended.out, re.M)
+    assert re.search(r"poor.txt +pearson ×100 +undefined", ended.out)
     none = cli("words", vectors, "--pairs", poor, "--json")
     assert none.code == 3
     assert json.loads(none.out)[0]["value"] is None
     assert none.err.startswith("fullspan: words needs a file of judgements that can be scored")
+
+
+def test_words_with_the_set_of_coupled_adam(cli, tmp_path):
+    vectors = np.random.default_rng(0).normal(size=(40, 4)) + 1
+    names = [f"w{row}" for row in range(40)]
+    np.save(tmp_path / "v.npy", vectors)
+    np.save(tmp_path / "counts.npy", np.arange(1, 41))
+    (tmp_path / "words.txt").write_text("\n".join(names))
+    for name in ("simlex.txt", "men.txt", "wordsim353.csv", "rw.txt"):
+        (tmp_path / name).write_text("".join(f"w{row} w{row + 1} {row % 7}\n" for row in range(20)))
+    told = (tmp_path / "v.npy", "--coupled-adam", "--frequencies", tmp_path / "counts.npy")
+    plain = cli("words", *told)
+    assert (plain.code, plain.err) == (0, "")
+    symbols = ["Iso(E)", "Iso(E−μ)", "‖μ‖", "‖μ‖ʳ", "mean ‖e‖", "ρ ×100", "κ"]
+    assert [re.split(r"  +", line)[0] for line in plain.out.splitlines()] == symbols
+    judged = ("--ids", tmp_path / "words.txt", "--pairs", tmp_path, "--sets", "article")
+    assert re.search(r"r̄ ×100 .*judgements, 4 sets", cli("words", *told, *judged).out)
+    read = json.loads(cli("words", *told, *judged, "--json").out)
+    expected = fullspan.coupled_adam_set(vectors, frequencies=np.arange(1, 41), words=names, files=tmp_path)
+    values = {each["name"]: each["value"] for each in read["coupled_adam"]}
+    assert values["isotropy"] == expected.isotropy
+    assert values["length_frequency_correlation"] == expected.rho
+    assert values["kappa"] == expected.kappa
+    assert expected.mean_similarity is not None
+    assert values["mean_word_similarity"] == expected.mean_similarity.value
+    assert len(read["pairs"]) == 4
+
+
+def test_words_says_why_a_number_of_the_set_is_undefined(cli, tmp_path):
+    np.save(tmp_path / "v.npy", np.vstack([np.eye(3), -np.eye(3)]))
+    np.save(tmp_path / "counts.npy", np.arange(6))
+    ended = cli("words", tmp_path / "v.npy", "--coupled-adam", "--frequencies", tmp_path / "counts.npy")
+    assert ended.code == 0
+    assert "length_frequency_correlation is undefined: length_frequency_correlation needs norms that vary" in ended.out
 
 
 def test_demo_measures_the_bundled_table(cli, tmp_path):

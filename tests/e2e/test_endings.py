@@ -90,7 +90,9 @@ def test_what_cannot_be_read_is_one_line_and_exit_2(cli, tmp_path, kind):
         (["measure", "x", "-m", "gini_index", "--all-measures"], "--measures and --all-measures ask for two sets"),
         (["measure", "x", "--out", "/nowhere/at/all.json"], "--out needs a directory that exists"),
         (["check", "x", "--init", "--json"], "--init writes a file of rules"),
-        (["words", "x"], "Missing option '--pairs'"),
+        (["words", "x"], "words needs --pairs FILE to score against, or --coupled-adam."),
+        (["words", "x", "--pairs", "y", "--frequencies", "z"], "--frequencies is for --coupled-adam"),
+        (["words", "x", "--coupled-adam", "--sets", "code"], "--sets code chooses among the files of a folder"),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_2(cli, args, message):

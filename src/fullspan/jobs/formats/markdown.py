@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fullspan.jobs.formats import words
+from fullspan.jobs.formats.groups import GroupTable, cell_of, group_table
 from fullspan.jobs.results import TableReport
 from fullspan.store.records import Finding, Reading
 
@@ -56,8 +57,10 @@ def _table(table: TableReport) -> str:
     ]
     if record.readings:
         parts.append(_readings(record.readings.values()))
-    for group, some in record.groups.items():
-        parts += [f"### {escape(group)}", _readings(some.values())]
+    groups = group_table(table)
+    if groups is not None:
+        parts += ["### Groups", groups.caption, _groups(groups)]
+        parts += [groups.rest] if groups.rest else []
     if record.notes:
         parts.append("\n".join(f"- {escape(note)}" for note in record.notes))
     return "\n\n".join(parts)
@@ -102,5 +105,16 @@ def _readings(readings: Iterable[Reading]) -> str:
             words.error_of(reading),
             words.null_of(reading),
         )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _groups(groups: GroupTable) -> str:
+    heads = ["group", "rows", *(code(name) for name in groups.measures)]
+    lines = [f"| {' | '.join(heads)} |", f"| --- |{' ---: |' * (len(heads) - 1)}"]
+    for row in groups.rows:
+        sign = f"{_SIGNS[row.severity]} " if row.severity in _SIGNS else ""
+        n_rows = "" if row.n_rows is None else f"{row.n_rows:,}"
+        cells = (sign + escape(row.name), n_rows, *(escape(cell_of(row, name)) for name in groups.measures))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

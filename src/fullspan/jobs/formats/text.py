@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fullspan.jobs.formats import words
+from fullspan.jobs.formats.groups import GroupTable, cell_of, group_table
 from fullspan.jobs.results import TableReport
 from fullspan.store.records import Finding, Reading
 
@@ -20,6 +21,7 @@ _TRACK = 12
 _ASCII = str.maketrans(
     {"✗": "x", "▲": "!", "•": "-", "✓": "+", "○": "o", "●": "*", "┆": "|", "─": "-", "×": "x", "±": "~", "–": "-"}
     | {"↑": "^", "↓": "v", "·": ";", "∞": "inf", "…": "~", "μ": "mu", "σ": "sigma", "‖": "|", "—": "-", "∈": "in"}
+    | {"ρ": "rho", "κ": "kappa", "ʳ": "^r", "−": "-", "\u0304": "_mean"}
 )
 
 
@@ -112,10 +114,13 @@ def _table(console: Any, table: TableReport, readings: bool) -> None:
         console.print()
         whole = [finding for finding in table.findings if finding.group is None]
         console.print(_readings(record.readings.values(), whole, console.width))
-        for group, some in record.groups.items():
-            console.print()
-            console.print(Text(f"group {words.clean(group)}", "bold"), overflow="fold")
-            console.print(_readings(some.values(), [f for f in table.findings if f.group == group], console.width))
+    groups = group_table(table)
+    if readings and groups is not None:
+        console.print()
+        console.print(Text(f"{words.count(len(record.groups), 'group')}. {groups.caption}", "dim"))
+        console.print(_groups(groups))
+        if groups.rest:
+            console.print(Text(f"  {groups.rest}", "dim"))
     undefined = [reading for reading in record.readings.values() if reading.value is None and reading.why]
     if readings and (record.notes or undefined):
         console.print()
@@ -196,6 +201,23 @@ def _readings(readings: Iterable[Reading], findings: Iterable[Finding], width: i
         if width >= 78:
             cells.append(track(reading, style or "green"))
         grid.add_row(*cells)
+    return grid
+
+
+def _groups(groups: GroupTable) -> Any:
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=None, padding=(0, 1, 0, 0), show_edge=False, header_style="dim", pad_edge=False)
+    grid.add_column("", no_wrap=True)
+    grid.add_column("group", overflow="fold")
+    for name in ("rows", *groups.measures):
+        grid.add_column(Text("\n".join(name.split("_"))), justify="right", no_wrap=True)
+    for row in groups.rows:
+        mark = Text(_MARKS.get(row.severity or "", " "), _STYLES.get(row.severity or "", ""))
+        cells = [Text(cell_of(row, name), _STYLES.get(row.blamed.get(name, ""), "")) for name in groups.measures]
+        n_rows = "" if row.n_rows is None else f"{row.n_rows:,}"
+        grid.add_row(mark, Text(words.clean(row.name)), n_rows, *cells)
     return grid
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "null_of",
     "number",
     "places",
+    "percent_sign",
     "remedy_parts",
     "shape_of",
     "title_of",
@@ -76,13 +77,14 @@ def value_of(reading: Reading) -> str:
     """The value as a cell: a number, ``< 1e-8`` below the resolution of the type, ``undefined``."""
     if reading.value is None or not math.isfinite(reading.value):
         return "undefined"
-    return f"< {number(reading.value)}" if reading.below_resolution else number(reading.value)
+    value = number(reading.value) + percent_sign(reading.measure)
+    return f"< {value}" if reading.below_resolution else value
 
 
 def error_of(reading: Reading) -> str:
     """``± 0.01``, or nothing where there is no standard error."""
     error = reading.standard_error
-    return "" if error is None or not math.isfinite(error) else f"± {number(error, 2)}"
+    return "" if error is None or not math.isfinite(error) else f"± {number(error, 2)}{percent_sign(reading.measure)}"
 
 
 def null_of(reading: Reading) -> str:
@@ -100,6 +102,11 @@ def titled(measure: str) -> str:
     """The title of a measure, in plain words."""
     found = entry(measure)
     return clean(getattr(found, "title", None) or measure.replace("_", " "))
+
+
+def percent_sign(measure: str) -> str:
+    """``%`` where the values of a measure are in percent: a correlation of 0.43% is none of 0.43."""
+    return "%" if getattr(entry(measure), "unit", "") == "%" else ""
 
 
 def arrow(measure: str) -> str:
@@ -221,7 +228,8 @@ def evidence_line(evidence: Mapping[str, Any]) -> str:
     parts = []
     if "measure" in evidence:
         error = evidence.get("standard_error")
-        value = number(evidence.get("value")) + (f" ± {number(error, 2)}" if error else "")
+        sign = percent_sign(evidence["measure"])
+        value = f"{number(evidence.get('value'))}{sign}" + (f" ± {number(error, 2)}{sign}" if error else "")
         parts.append(f"{clean(evidence['measure'])} {value}")
     elif "value" in evidence:
         parts.append(number(evidence["value"]))
