@@ -116,8 +116,15 @@ def mean_shift(facts: Facts, limits: Limits) -> Iterator[Found]:
     somewhat = "slightly " if severity == "note" else ""
     title = f"two rows have cosine {cosine.value:.2g} on average: the table is {somewhat}anisotropic"
     if ratio is not None and ratio.null is not None:
-        title += f", its mean {ratio.value:.0%} as long as its rows where {ratio.null:.2g} of it would be chance"
+        title += (
+            f"; its mean is {_percent(ratio.value)} as long as its rows, where chance would give {_percent(ratio.null)}"
+        )
     yield Found(severity, title, evidence, remedies.common_offset())
+
+
+def _percent(part: float) -> str:
+    """``34%``, ``0.7%``: whole from one percent on, else one digit."""
+    return f"{part:.0%}" if part >= 0.01 else f"{100 * part:.1g}%"
 
 
 def anisotropic_spectrum(facts: Facts, limits: Limits) -> Iterator[Found]:
