@@ -81,7 +81,7 @@ class TableDrift:
     moved: tuple[dict[str, Any], ...] = ()
     notes: tuple[str, ...] = ()
 
-    def __getitem__(self, name: str) -> Reading | Change:
+    def __getitem__(self, name: str) -> Any:
         if name in self.readings:
             return self.readings[name]
         if name in self.changes:
