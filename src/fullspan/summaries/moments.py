@@ -188,6 +188,14 @@ def scratch(dim: int, dtype: Any) -> Array:
     return kept[dim, dtype]
 
 
+def shared_rows(n_rows: int, dim: int) -> Array:
+    """A float64 array of this thread to hold one chunk of rows: valid until the next call."""
+    kept = getattr(_local, "rows", None)
+    if kept is None or kept.shape[1] != dim or len(kept) < n_rows:
+        kept = _local.rows = np.empty((n_rows, dim))
+    return kept
+
+
 class _Builder:
     """Gathers rows into chunks of a good size, and adds up their products."""
 
@@ -197,7 +205,9 @@ class _Builder:
         self.kind, self.dim, self.weighted = kind, dim, weighted
         self.n_rows, self.weight, self.peak = 0, 0.0, 0.0
         self.capacity = max(rows_per_dim * dim, min(_CHUNK_BYTES // (8 * max(dim, 1)), 8192))
+        self.worth = max(rows_per_dim * dim, self.capacity // 4)  # rows that are multiplied without being gathered
         self.filled = 0
+        self.buffer: Array | None = None
         self.shift: Array | None = None
         self.chosen = False
         self.total = np.zeros(dim)
@@ -209,21 +219,35 @@ class _Builder:
         roots = self._roots(block)
         self.peak = max(self.peak, float(block.norms.max()))
         if self.products is None:
-            self._start()
+            self.products = np.zeros((self.dim, self.dim))
         done = 0
         while done < len(block):
             take = min(self.capacity - self.filled, len(block) - done)
-            chunk = self.buffer[self.filled : self.filled + take]
-            chunk[...] = block.rows[done : done + take]
-            if self.shift is not None:
-                chunk -= self.shift
-            if roots is not None:
-                self.roots[self.filled : self.filled + take] = roots[done : done + take]
-            self.filled += take
+            some = slice(done, done + take)
+            if roots is None and not self.filled and take >= self.worth:
+                self._multiply(self._shifted(block.rows[some], shared_rows(self.capacity, self.dim)[:take]))
+            else:
+                self._gather(block.rows[some], None if roots is None else roots[some])
             done += take
-            if self.filled == self.capacity:
-                self._flush()
         self.n_rows += len(block)
+
+    def _gather(self, rows: Array, roots: Array | None) -> None:
+        if self.buffer is None:
+            self.buffer = np.empty((self.capacity, self.dim))
+            self.roots = np.empty(self.capacity if self.weighted else 0)
+        end = self.filled + len(rows)
+        self._shifted(rows, self.buffer[self.filled : end])
+        if roots is not None:
+            self.roots[self.filled : end] = roots
+        self.filled = end
+        if self.filled == self.capacity:
+            self._flush()
+
+    def _shifted(self, rows: Array, chunk: Array) -> Array:
+        chunk[...] = rows
+        if self.shift is not None:
+            chunk -= self.shift
+        return chunk
 
     def summary(self) -> Moments:
         self._flush()
@@ -235,12 +259,6 @@ class _Builder:
             with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # refused when the spectrum is asked for
                 scatter -= np.multiply.outer(self.total / weight, self.total)
         return self.kind(self.dim, self.n_rows, weight, frozen(mean), frozen(scatter), self.weighted, self.peak)
-
-    def _start(self) -> None:
-        self.buffer = np.empty((self.capacity, self.dim))
-        self.roots = np.empty(self.capacity if self.weighted else 0)
-        self.ones = np.ones(self.capacity)
-        self.products = np.zeros((self.dim, self.dim))
 
     def _choose_shift(self, chunk: Array) -> None:
         """A pilot mean from rows spread over the first chunk, whatever blocks they came in; shifts the chunk."""
@@ -254,17 +272,21 @@ class _Builder:
         self.chosen = True
 
     def _flush(self) -> None:
-        if not self.filled or self.products is None:
-            return
-        chunk = self.buffer[: self.filled]
+        if self.filled and self.buffer is not None:
+            self._multiply(self.buffer[: self.filled], self.roots[: self.filled] if self.weighted else None)
+            self.filled = 0
+
+    def _multiply(self, chunk: Array, roots: Array | None = None) -> None:
+        assert self.products is not None
         if not self.chosen:
             self._choose_shift(chunk)
-        if self.weighted:
-            chunk *= self.roots[: self.filled, None]
+        if roots is None:
+            roots = np.ones(len(chunk))
+        else:
+            chunk *= roots[:, None]
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-            self.total += (self.roots if self.weighted else self.ones)[: self.filled] @ chunk
+            self.total += roots @ chunk
             self.products += np.matmul(chunk.T, chunk, out=scratch(self.dim, np.float64))
-        self.filled = 0
 
     def _roots(self, block: Block) -> Array | None:
         if not self.weighted:

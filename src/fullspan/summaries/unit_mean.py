@@ -94,7 +94,7 @@ class UnitMean(Summary):
 
 
 #: Rows that are taken in float64 before float32 sums are trusted: a small table is taken exactly.
-_EXACT_ROWS = 1 << 12
+_EXACT_ROWS = 1 << 11
 #: Above this length of the mean, float32 sums leave too few digits of its distance to one.
 _CONCENTRATED = 0.9
 _CHUNK_BYTES = 1 << 20
