@@ -39,6 +39,7 @@ _OF_SOMETHING = re.compile(
     rf"{_START}emb(?:ed|edding)?s?_(?:user|item|movie|product|word|token|node|entity|relation|char)s?(?:_[a-z]+)?{_END}",
     re.IGNORECASE,
 )
+_USERS_OR_ITEMS = re.compile(r"(?:^|[./])(?:user|item|movie|product)s?(?:\.weight)?$", re.IGNORECASE)
 _BAG = re.compile(r"(?:^|\.)embedding_bags\.[^.]+\.weight$")
 _ONE_OF_MANY = re.compile(r"(?:^|\.)(?:embeddings|embs|embedding_(?:tables|dict|layers)|emb_dict)\.[^.]+(?:\.weight)?$")
 _NOT_A_TABLE = re.compile(
@@ -115,7 +116,7 @@ def looks_like_embedding(name: str, shape: tuple[int | None, ...]) -> tuple[bool
         return False, "a single row or column"
     if _BAG.search(name):
         return True, "a TorchRec embedding bag"
-    if _OF_SOMETHING.search(name):
+    if _OF_SOMETHING.search(name) or _USERS_OR_ITEMS.search(name):
         return True, "named as an embedding"
     if _NOT_A_TABLE.search(name):
         return False, "named as another kind of weight"

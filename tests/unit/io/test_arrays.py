@@ -217,7 +217,7 @@ def test_a_mapping_by_name() -> None:
     source = {"user": E, "item": E + 1, "bias": E[0]}
     assert [table.name for table in open_tables(source)] == ["user", "item"]
     assert open_table(source, table="item").name == "item"
-    assert [(info.name, info.embedding) for info in list_tables(source)] == [("user", False), ("item", False)]
+    assert [(info.name, info.embedding) for info in list_tables(source)] == [("user", True), ("item", True)]
     with pytest.raises(UnknownNameError, match="no table named 'itm'.*item"):
         open_table(source, table="itm")
 
