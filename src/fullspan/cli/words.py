@@ -156,7 +156,7 @@ def _coupled_adam(
     if frequencies is not None:
         what = "correlation of length with frequency"
         numbers.append(_number("length_frequency_correlation", "ρ ×100", what, read.rho, why))
-    numbers.append(_number("kappa", "κ", "100·σ_min/σ_max", read.kappa))
+    numbers.append(_number("kappa", "κ", "100 σ_min / σ_max", read.kappa))
     if files:
         score, why = None, None
         try:
@@ -204,8 +204,8 @@ def _set_grid(numbers: list[dict[str, Any]]) -> Any:
     from rich.text import Text
 
     grid = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
-    for right in (False, True, False, False):
-        grid.add_column(justify="right" if right else "left", no_wrap=True)
+    for right, whole in ((False, True), (True, True), (False, True), (False, False)):
+        grid.add_column(justify="right" if right else "left", no_wrap=whole)
     for each in numbers:
         value = Text("undefined", "dim") if each["value"] is None else Text(number(each["value"]), "bold")
         grid.add_row(Text(each["symbol"]), value, _error(each["standard_error"]), Text(each["what"], "dim"))
