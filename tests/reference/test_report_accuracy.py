@@ -223,7 +223,7 @@ def test_every_reading_agrees_with_its_definition(shape, offset, dtype):
                 wrong[name] = (reading.value, value, reading.why)
             continue
         slack = TOLERANCE[dtype] * abs(value)
-        if name == "uniformity" and shape[0] > 512:  # of 131,072 pairs, not of all
+        if name == "uniformity" and shape[0] > 512:  # of 65,536 pairs, not of all
             slack = 5 * reading.standard_error
         if not abs(reading.value - value) <= slack:
             wrong[name] = (reading.value, value, abs(reading.value - value) / max(abs(value), 1e-300))

@@ -164,13 +164,13 @@ def _search(points: Float[Array, "m dim"], k: int) -> tuple[Array, Array, float]
     centered = points - points.mean(axis=0)
     squares = np.vecdot(centered, centered)
     slack = 16 * _EPS * float(squares.max())
+    # one product gives |a|² + |b|² - 2·a·b
+    ones = np.ones((m, 1))
+    left, right = np.hstack([-2 * centered, squares[:, None], ones]), np.hstack([centered, ones, squares[:, None]])
     indices = np.empty((m, k), dtype=np.int64)
     total = 0.0
     for part in _check.row_blocks(m, m, _BLOCK):
-        gaps = centered[part] @ centered.T
-        gaps *= -2
-        gaps += squares[part, None]
-        gaps += squares
+        gaps = left[part] @ right.T
         np.maximum(gaps, 0.0, out=gaps)
         own = np.arange(part.start, part.stop)
         gaps[own - part.start, own] = 0.0

@@ -27,7 +27,7 @@ class Estimate(NamedTuple):
     n_pairs: int
 
 
-def uniformity_estimate(E: Any, *, t: float = 2.0, max_pairs: int = 2**17, seed: int = 0) -> Estimate:
+def uniformity_estimate(E: Any, *, t: float = 2.0, max_pairs: int = 2**16, seed: int = 0) -> Estimate:
     """Uniformity with its standard error.
 
     ``ln mean exp(-t‖u_i - u_j‖²)`` over pairs i ≠ j.
@@ -104,7 +104,7 @@ def _random_pairs(m: int, n_pairs: int, seed: int) -> tuple[Array, Array]:
     return left, (left + random.integers(1, m, n_pairs)) % m
 
 
-def uniformity(E: Any, *, t: float = 2.0, max_pairs: int = 2**17, seed: int = 0) -> float:
+def uniformity(E: Any, *, t: float = 2.0, max_pairs: int = 2**16, seed: int = 0) -> float:
     """How evenly the directions of the rows cover the sphere.
 
     ``ln mean exp(-t‖u_i - u_j‖²)`` over pairs i ≠ j.
