@@ -63,12 +63,12 @@ def _import(module: str) -> None:
 
 
 def overhead() -> Result:
-    """What one call of `measure` costs beyond its work: a table of one block of 2 rows."""
+    """What one call of `measure` costs beyond its work: a table of 32 rows."""
     import fullspan as fs
 
-    table = np.eye(2, 16, dtype=np.float32)
+    table = np.eye(32, 16, dtype=np.float32)
     pair = Pair(
-        "a call of measure on 2 x 16",
+        "a call of measure on 32 x 16",
         lambda: [fs.measure(table, measures=FOUR, standard_errors=False) for _ in range(50)],
         lambda: None,
         at_least=0,
