@@ -178,7 +178,7 @@ def measure_table(table: Any, names: list[str], settings: Settings, *, hygiene: 
         groups=groups,
         hygiene=hygiene_of(made),
         profile=profile_of(made, evidence, settings.neighbors) if hygiene else {},
-        notes=notes_of(made, evidence, table),
+        notes=notes_of(made, evidence, table, settings.neighbors),
     )
 
 
@@ -217,6 +217,9 @@ def _names(measures: Iterable[str] | None) -> list[str]:
 
 def _reading(entry: Any, evidence: Evidence, left_out: list[Evidence], table: str, group: str | None = None) -> Reading:
     """One measure with its standard error and its null; undefined measures carry the reason."""
+    if evidence.n_rows < 2 and "centered_singular_values" in entry.needs:
+        why = f"{entry.name} needs at least two rows, since one row less its mean is zero; got {evidence.n_rows}."
+        return Reading(entry.name, None, why=why, table=table, group=group)
     try:
         with np.errstate(all="ignore"):
             value = float(entry.read(evidence))

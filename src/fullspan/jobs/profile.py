@@ -158,7 +158,7 @@ def _duplicates(rows: Duplicates) -> dict[str, Any]:
     }
 
 
-def notes_of(made: Summaries, evidence: Evidence, table: Any) -> tuple[str, ...]:
+def notes_of(made: Summaries, evidence: Evidence, table: Any, neighbors: bool = True) -> tuple[str, ...]:
     """Plain sentences on how the numbers were had."""
     notes = []
     if made.get(Duplicates) is not None and not made[Duplicates].exact:
@@ -167,10 +167,9 @@ def notes_of(made: Summaries, evidence: Evidence, table: Any) -> tuple[str, ...]
             "the table is past the memory bound of exact counting."
         )
     if evidence.sample_rows is not None:
-        notes.append(
-            "Neighbors, the cosine histogram and the quantiles of dimensions were taken on a seeded sample of "
-            f"{len(evidence.sample_rows):,} rows."
-        )
+        what = "Neighbors, the cosine histogram" if neighbors else "The cosine histogram"
+        rows = f"{len(evidence.sample_rows):,} rows"
+        notes.append(f"{what} and the quantiles of dimensions were taken on a seeded sample of {rows}.")
     if isinstance(evidence.spectrum, Triangle):
         why = "were too small for them" if table.repeatable else "could have been too small for them"
         notes.append(f"The spectrum was taken from a QR factor, without squares: its smallest values {why}.")

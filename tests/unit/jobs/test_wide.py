@@ -52,3 +52,9 @@ def test_very_wide_tables_are_quick():
     report = fs.measure(table)
     assert report["centered_effective_rank"].value == pytest.approx(9.0, rel=0.01)
     assert time.process_time() - start < 20  # from products of 5,000 dimensions it takes minutes
+
+
+def test_one_row_says_that_two_are_needed():
+    report = fs.measure(np.ones((1, 4)) * [1, 2, 3, 4], neighbors=False)
+    assert report["centered_effective_rank"].why.startswith("centered_effective_rank needs at least two rows")
+    assert not any("Neighbors" in note for note in next(iter(report)).record.notes)
