@@ -74,5 +74,5 @@ def drift(
 
     sink = Sink(form, as_json, out, quiet, (old, *new), _FORMS)
     with progress_bar(quiet) as told:
-        reports = [job(old, each, measures=split(measures), progress=told, **rest) for each in new]  # type: ignore[arg-type]
+        reports = [job(old, each, measures=split(measures), progress=told, **rest) for each in new]  # type: ignore[arg-type]  # options by name
     sink.put_all(reports, new)

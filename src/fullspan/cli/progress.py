@@ -42,7 +42,7 @@ class _Bar:
             self._open()
         if self._key != (table, phase):
             self._begin(table, phase, total)
-        self._bar.update(self._task, completed=done)  # type: ignore[union-attr]
+        self._bar.update(self._task, completed=done)  # type: ignore[union-attr]  # started above
 
     def _open(self) -> None:
         from rich.console import Console

@@ -283,7 +283,7 @@ def _shape(source: Source, choice: Choice, options: OpenOptions) -> tuple[int, s
             first = next((batch for batch in batches if batch.num_rows), None)
         finally:
             if hasattr(batches, "close"):
-                batches.close()  # type: ignore[attr-defined]
+                batches.close()  # type: ignore[attr-defined]  # readers have it, iterators not
     if first is None:
         raise InputError(f"A table needs at least one row and one dimension; got 0 rows in {str(source.path)!r}.")
     cell = first.column(0)[0]

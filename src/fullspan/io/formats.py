@@ -149,7 +149,7 @@ def open_tables(
         from fullspan.io import arrays
 
         return arrays.open_tables(source, names, options)
-    path = local_path(source)  # type: ignore[arg-type]
+    path = local_path(source)  # type: ignore[arg-type]  # str, bytes or PathLike, as checked above
     found = find_format(path, options)
     module = found.load()
     with reading(path, f"a file of format {found.name}"):
@@ -219,7 +219,7 @@ def list_tables(source: Any) -> list[TableInfo]:
         from fullspan.io import arrays
 
         return arrays.list_tables(source)
-    path = local_path(source)  # type: ignore[arg-type]
+    path = local_path(source)  # type: ignore[arg-type]  # str, bytes or PathLike, as checked above
     found = find_format(path, OpenOptions())
     with reading(path, f"a file of format {found.name}"):
         return found.load().list_tables(path)

@@ -132,7 +132,7 @@ def _tensors(path: Path, value: Any, spans: dict[str, tuple[int, int]]) -> dict[
 def places_of_archive(path: Path, window: Window) -> tuple[Any, dict[str, tuple[int, int]]]:
     """What ``torch.save`` wrote into a zip archive, with a :class:`TensorPlace` for each tensor, and the spans of
     the storages in the file."""
-    with zipfile.ZipFile(window) as archive:  # type: ignore[arg-type]
+    with zipfile.ZipFile(window) as archive:  # type: ignore[arg-type]  # a window reads and seeks like a file
         members = {member.filename.partition("/")[2]: member for member in archive.infolist()}
         if "data.pkl" not in members or "constants.pkl" in members:
             kind = "a TorchScript program" if "constants.pkl" in members else "a zip archive without data.pkl"

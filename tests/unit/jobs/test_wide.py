@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 
@@ -46,12 +44,15 @@ def test_rows_that_are_not_finite_are_left_out():
     assert next(iter(report)).record.n_excluded == 1
 
 
-def test_very_wide_tables_are_quick():
-    table = np.random.default_rng(0).normal(size=(10, 5000)).astype(np.float32)
-    start = time.process_time()
+def test_very_wide_tables_meet_no_eigenproblem_of_their_dimensions(monkeypatch):
+    sizes = []
+    for name in ("eigh", "eigvalsh"):
+        plain = getattr(np.linalg, name)
+        monkeypatch.setattr(np.linalg, name, lambda a, *more, plain=plain: sizes.append(len(a)) or plain(a, *more))
+    table = np.random.default_rng(0).normal(size=(10, 2000)).astype(np.float32)
     report = fs.measure(table)
-    assert report["centered_effective_rank"].value == pytest.approx(9.0, rel=0.01)
-    assert time.process_time() - start < 20  # from products of 5,000 dimensions it takes minutes
+    assert report["centered_effective_rank"].value == pytest.approx(9.0, rel=0.02)
+    assert max(sizes, default=0) <= 10
 
 
 def test_one_row_says_that_two_are_needed():

@@ -83,7 +83,7 @@ def _replace(target: Path, data: bytes) -> None:
             os.fsync(file.fileno())
         Path(name).chmod(_mode(target))
         Path(name).replace(target)
-    except BaseException:
+    except BaseException:  # also Ctrl-C leaves no temporary file behind
         with contextlib.suppress(OSError):
             Path(name).unlink()
         raise
