@@ -1,11 +1,14 @@
-"""Plain records: what was read from a table, and what was found wrong with it. No arithmetic lives here."""
+"""Plain records: what was read from a table, when, and what was found wrong with it. No arithmetic lives here."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Finding", "Reading", "TableRecord"]
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Event", "Finding", "MapFrames", "Moment", "Point", "Reading", "TableRecord"]
 
 
 @dataclass(frozen=True)
@@ -136,4 +139,118 @@ class TableRecord:
     groups: dict[str, dict[str, Reading]] = field(default_factory=dict)
     hygiene: dict[str, Any] = field(default_factory=dict)
     profile: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When something was read: the same instant on the four clocks of a training run.
+
+    Parameters
+    ----------
+    step
+        Optimizer steps taken so far: accumulated micro-batches count once.
+    epoch
+        Epochs finished so far, fractional within an epoch, or None when nobody counts them.
+    samples
+        Training samples seen so far, or None.
+    wall
+        Seconds since 1970-01-01 UTC, as ``time.time()`` gives them.
+    """
+
+    step: int
+    epoch: float | None = None
+    samples: int | None = None
+    wall: float = 0.0
+
+
+@dataclass(frozen=True)
+class Point:
+    """One measure of one table at one moment.
+
+    Parameters
+    ----------
+    table
+        Name of the table; ``""`` is the run itself: its loss, its learning rate, the cost of watching it.
+    measure
+        Catalog name, or the name of a scalar of the run.
+    at
+        The moment it was read at.
+    value
+        The number, or None when it is undefined or not finite; `why` then says why.
+    n_rows
+        Rows it was read from: fewer than the table has when it is a sample. None for scalars of the run.
+    """
+
+    table: str
+    measure: str
+    at: Moment
+    value: float | None
+    n_rows: int | None = None
+    why: str | None = None
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened in a run: a rule that fired, an error of the watcher, a note.
+
+    Parameters
+    ----------
+    at
+        The moment it happened at.
+    level
+        ``"note"``, ``"warn"``, ``"fail"``, or ``"error"`` for what went wrong with the watching itself.
+    rule
+        Name of the rule that fired, or ``""``.
+    table
+        The table it is about; ``""`` is the run itself.
+    message
+        One line in plain words.
+    detail
+        Evidence and remedy, as values that JSON can hold.
+    """
+
+    at: Moment
+    level: str
+    rule: str
+    table: str
+    message: str
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class MapFrames:
+    """A table drawn in the plane at several steps: the same rows in every frame.
+
+    Parameters
+    ----------
+    table, method
+        Name of the table, and what drew it: ``"pca"``, ``"pacmap"``, ``"tsne"``, ``"umap"``.
+    steps
+        Shape (n_frames,), integers, increasing.
+    epochs
+        Shape (n_frames,), NaN where nobody counted epochs.
+    row_ids
+        Shape (n_points,): positions of the rows in the table.
+    positions
+        Shape (n_frames, n_points, 2), float32.
+    colors
+        Name to one value a row, shape (n_points,): numbers, or words for a legend.
+    displacement
+        Shape (n_frames,): median move of a row since the frame before, over the spread of the map; 0 for the first.
+    preservation
+        Shape (n_frames,): share of nearest neighbors in the table that are neighbors on the map, in [0, 1].
+    notes
+        Plain sentences on how the map was drawn.
+    """
+
+    table: str
+    method: str
+    steps: np.ndarray
+    epochs: np.ndarray
+    row_ids: np.ndarray
+    positions: np.ndarray
+    colors: dict[str, np.ndarray] = field(default_factory=dict)
+    displacement: np.ndarray | None = None
+    preservation: np.ndarray | None = None
     notes: tuple[str, ...] = ()
