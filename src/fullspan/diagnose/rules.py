@@ -6,6 +6,7 @@ import datetime as dt
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,11 @@ class Rule:
     needs: tuple[str, ...] = ()
     silent_after: tuple[str, ...] = ()
     in_groups: bool = False
+
+    @cached_property
+    def reads_curves_only(self) -> bool:
+        """Whether it rests on the hygiene and the profile alone: without them it has nothing to say."""
+        return bool(self.needs) and not self.in_groups and not any(need.startswith("reading:") for need in self.needs)
 
     def judges(self, record: TableRecord) -> bool:
         """Whether the record has what the rule reads."""
@@ -170,7 +176,10 @@ def diagnose(
 def _judged(rules: Iterable[Rule], facts: Facts, limits_of: Thresholds) -> list[Finding]:
     findings: list[Finding] = []
     fired: set[str] = set()
+    bare = not (facts.record.profile or facts.record.hygiene)
     for rule in rules:
+        if bare and rule.reads_curves_only:
+            continue
         limits = limits_of.limits(rule.name, facts.record.table)
         if limits is None or fired.intersection(rule.silent_after):
             continue

@@ -95,6 +95,8 @@ def float_rows(rows: Any, name: str = "A table") -> Array:
     """
     rows = np.asarray(rows)
     kind = rows.dtype
+    if kind.char in "fde" and kind.isnative:
+        return rows
     if kind.kind == "f" and kind.itemsize <= 8 and not kind.name.startswith(_NARROW_FLOATS):
         return rows if kind.isnative else rows.astype(kind.newbyteorder("="))
     if kind.name.startswith(_NARROW_FLOATS):

@@ -81,6 +81,8 @@ def get(name: str) -> Measure:
     >>> get("iso").name
     'isotropy'
     """
+    if type(name) is str and name in CATALOG:
+        return CATALOG[name]
     plain = str(name).strip().lower().replace("-", "_").replace(" ", "_")
     found = CATALOG.get(ALIASES.get(plain, plain))
     if found is None:

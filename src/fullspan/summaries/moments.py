@@ -264,9 +264,10 @@ class _Builder:
         """A pilot mean from rows spread over the first chunk, whatever blocks they came in; shifts the chunk."""
         head = chunk[:: max(1, len(chunk) // 256)]
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            pilot = head.mean(axis=0)
-            spread = head.std(axis=0)
-            if len(head) > 1 and np.any(np.abs(pilot) > _OFFSET_WORTH_SHIFTING * spread):
+            pilot = np.add.reduce(head, axis=0) / len(head)
+            rest = head - pilot
+            spread = np.sqrt(np.einsum("ij,ij->j", rest, rest) / len(head))
+            if len(head) > 1 and (np.abs(pilot) > _OFFSET_WORTH_SHIFTING * spread).any():
                 self.shift = pilot
                 chunk -= pilot
         self.chosen = True

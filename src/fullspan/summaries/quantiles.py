@@ -206,7 +206,7 @@ class ColumnSketch:
         return _Piece(piece.weight * factor, frozen(piece.values[:, offset::factor].copy()))
 
     def _compress(self) -> None:
-        kept = sum(piece.length for piece in self._pieces)
+        kept = sum([piece.values.shape[1] for piece in self._pieces])
         while kept > self.capacity:
             group = self._lightest()
             kept -= sum(piece.length for piece in group)

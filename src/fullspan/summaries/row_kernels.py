@@ -48,12 +48,13 @@ def row_values(rows: Float[Array, "n dim"], norms: Float[Array, " n"]) -> Float[
         NaN in the last row when dim is 1.
     """
     dim, kind = rows.shape[1], rows.dtype.name
-    values = np.empty((3, len(rows)))
+    values, lengths = np.empty((3, len(rows))), norms.astype(np.float64)
     step = max(1, min(_CHUNK_BYTES[dim >= _LONG] // (rows.itemsize * dim), len(rows)))
     kernel = (_Narrow if dim <= _NARROW else _Wide)(dim, step, rows.dtype)
     for start in range(0, len(rows), step):
         some = slice(start, start + step)
-        kernel(rows[some], norms[some], values[:, some])
+        kernel(rows[some], lengths[some], values[:, some])
+    _finish(dim, values, lengths)
     low, high = _SAFE_NORMS[kind]
     extreme = ~((norms > low) & (norms < high))
     flat = ~(values[0] > _CAREFUL[kind]) & ~extreme
@@ -83,7 +84,11 @@ def _again(rows: Array, which: Array, values: Array, kind: np.dtype[Any]) -> Non
 
 
 class _Wide:
-    """Buffers and constants for chunks of rows of one length."""
+    """Buffers and constants for chunks of rows of one length.
+
+    A call writes the sum of ``(2i - d - 1) |x|`` over the sorted entries, the sum of ``|x| ln |x|`` and the sum of
+    ``|x|``, of rows that were divided by their means where these lie far from one; `lengths` are divided as well.
+    """
 
     def __init__(self, dim: int, step: int, dtype: Any) -> None:
         self.sizes, self.logs = np.empty((step, dim), dtype), np.empty((step, dim), dtype)
@@ -91,7 +96,7 @@ class _Wide:
         self.ranks = np.arange(1 - dim, dim, 2).astype(dtype)  # 2i - d - 1
         self.near_one = _NEAR_ONE[np.dtype(dtype).name]
 
-    def __call__(self, rows: Array, norms: Array, out: Array) -> None:
+    def __call__(self, rows: Array, lengths: Array, out: Array) -> None:
         n, dim = rows.shape
         sizes, logs = self.sizes[:n], self.logs[:n]
         with np.errstate(all="ignore"):
@@ -100,14 +105,15 @@ class _Wide:
             unit = _unit(total, dim, self.near_one)
             if unit is not None:
                 sizes *= unit.astype(sizes.dtype)[:, None]
-                total, norms = sizes @ self.ones, norms * unit
+                lengths *= unit
+                total = sizes @ self.ones
             np.log(sizes, out=logs)
             plain = dots(sizes, logs)
             holes = np.isnan(plain)
             if holes.any():  # zero entries: their share of the entropy is zero
                 plain[holes] = dots(sizes[holes], np.log(np.maximum(sizes[holes], 1e-30)))
             sizes.sort(axis=1)
-            _finish(dim, sizes @ self.ranks, total.astype(np.float64), plain, norms, out)
+            out[0], out[1], out[2] = sizes @ self.ranks, plain, total
 
 
 class _Narrow:
@@ -120,7 +126,7 @@ class _Narrow:
         self.exchanges = _network(dim)
         self.near_one = _NEAR_ONE[np.dtype(dtype).name]
 
-    def __call__(self, rows: Array, norms: Array, out: Array) -> None:
+    def __call__(self, rows: Array, lengths: Array, out: Array) -> None:
         n, dim = rows.shape
         sizes, logs = self.sizes[:, :n], self.logs[:, :n]
         with np.errstate(all="ignore"):
@@ -129,7 +135,8 @@ class _Narrow:
             unit = _unit(total, dim, self.near_one)
             if unit is not None:
                 sizes *= unit.astype(sizes.dtype)
-                total, norms = sizes.sum(axis=0), norms * unit
+                lengths *= unit
+                total = sizes.sum(axis=0)
             np.log(sizes, out=logs)
             logs *= sizes
             plain = logs.sum(axis=0)
@@ -137,7 +144,7 @@ class _Narrow:
             if holes.any():
                 some = sizes[:, holes]
                 plain[holes] = (some * np.log(np.maximum(some, 1e-30))).sum(axis=0)
-            _finish(dim, self._ranked(sizes, n), total.astype(np.float64), plain, norms, out)
+            out[0], out[1], out[2] = self._ranked(sizes, n), plain, total
 
     def _ranked(self, sizes: Array, n: int) -> Array:
         """The sum of (2i - d - 1) |x| over the sorted entries of every row."""
@@ -178,19 +185,21 @@ def _unit(total: Array, dim: int, near_one: tuple[float, float]) -> Array | None
     return dim / total.astype(np.float64)
 
 
-def _finish(dim: int, ranked: Array, l1: Array, plain: Array, l2: Array, out: Array) -> None:
-    """The three values from the sum over ranks, the sum, the sum of x ln x, and the norm of |x|."""
-    np.divide(ranked, l1, out=out[0])
-    out[0] /= dim
-    np.log(l1, out=out[1])
-    out[1] -= plain / l1
-    if dim == 1:
-        out[2] = np.nan
-        return
-    root = np.sqrt(dim)
-    np.divide(l1, l2, out=out[2])
-    out[2] *= -1.0 / (root - 1.0)
-    out[2] += root / (root - 1.0)
+def _finish(dim: int, values: Array, l2: Array) -> None:
+    """In place, from the sum over ranks, the sum of x ln x and the sum of |x| to the three values."""
+    with np.errstate(all="ignore"):
+        gini, entropy, l1 = values
+        gini /= l1
+        gini /= dim
+        entropy /= l1
+        np.subtract(np.log(l1), entropy, out=entropy)
+        if dim == 1:
+            l1.fill(np.nan)
+            return
+        root = np.sqrt(dim)
+        l1 /= l2
+        l1 *= -1.0 / (root - 1.0)
+        l1 += root / (root - 1.0)
 
 
 class _Careful:

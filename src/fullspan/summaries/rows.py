@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -170,18 +171,23 @@ def _best(rows: tuple[RowValue, ...], sign: float) -> tuple[RowValue, ...]:
     return tuple(sorted(rows, key=lambda row: (sign * row.value, row.position))[:_N_WORST])
 
 
+#: Value with its sign turned where the largest are kept, position, id: rows that are still being gathered.
+_Key = tuple[float, int, Any]
+_by_value_then_place = itemgetter(0, 1)
+
+
 class _Column:
     """Builds one :class:`_Part`."""
 
     def __init__(self, details: bool) -> None:
         self.count, self.mean, self.squares = 0, 0.0, 0.0
         self.sketch = ColumnSketch(1) if details else None
-        self.lowest: tuple[RowValue, ...] = ()
-        self.highest: tuple[RowValue, ...] = ()
+        self.lowest: list[_Key] = []
+        self.highest: list[_Key] = []
 
     def add(self, values: Array, block: Block, alive: Array | None) -> None:
         n = len(values)
-        mean = float(values.mean())
+        mean = float(np.add.reduce(values)) / n
         rest = values - mean
         gap, count = mean - self.mean, self.count + n
         with np.errstate(over="ignore", invalid="ignore"):  # refused when the deviation is asked for
@@ -197,11 +203,9 @@ class _Column:
         self.highest = self._keep(self.highest, values, -1.0, block, alive)
 
     @staticmethod
-    def _keep(
-        kept: tuple[RowValue, ...], values: Array, sign: float, block: Block, alive: Array | None
-    ) -> tuple[RowValue, ...]:
+    def _keep(kept: list[_Key], values: Array, sign: float, block: Block, alive: Array | None) -> list[_Key]:
         if len(kept) == _N_WORST:
-            last = kept[-1].value
+            last = sign * kept[-1][0]
             if (values.min() > last) if sign > 0 else (values.max() < last):
                 return kept
             candidates = np.flatnonzero(values <= last if sign > 0 else values >= last)
@@ -214,15 +218,15 @@ class _Column:
             cut = np.partition(key, _N_WORST - 1)[_N_WORST - 1]
             candidates = np.concatenate([candidates[key < cut], candidates[key == cut][:_N_WORST]])
         where = candidates if alive is None else alive[candidates]
-        fresh = tuple(
-            RowValue(float(values[c]), int(block.index[w]), None if block.ids is None else _plain(block.ids[w]))
-            for c, w in zip(candidates, where, strict=True)
-        )
-        return _best(kept + fresh, sign)
+        named = [None] * len(where) if block.ids is None else [_plain(block.ids[row]) for row in where]
+        fresh = zip((sign * values[candidates]).tolist(), block.index[where].tolist(), named, strict=True)
+        return sorted([*kept, *fresh], key=_by_value_then_place)[:_N_WORST]
 
     def part(self) -> _Part:
         sketch = None if self.sketch is None else self.sketch.copy()
-        return _Part(self.count, self.mean, self.squares, sketch, self.lowest, self.highest)
+        lowest = tuple(RowValue(value, place, name) for value, place, name in self.lowest)
+        highest = tuple(RowValue(-value, place, name) for value, place, name in self.highest)
+        return _Part(self.count, self.mean, self.squares, sketch, lowest, highest)
 
 
 def _plain(identity: Any) -> Any:
@@ -232,8 +236,12 @@ def _plain(identity: Any) -> Any:
 def _lengths(block: Block) -> Array:
     """Norms whose deviation has the digits of the rows: norms that hardly differ need float64."""
     norms = block.norms
+    if block.rows.dtype != np.float32:
+        return norms
     with np.errstate(over="ignore", invalid="ignore"):
-        even = block.rows.dtype == np.float32 and norms.std() < _EVEN * norms.mean()
+        mean = np.add.reduce(norms) / len(norms)
+        rest = norms - mean
+        even = rest @ rest < (_EVEN * mean) ** 2 * len(norms)
     return block.exact_norms if even else norms
 
 
