@@ -25,6 +25,7 @@ PLACES = {
     "measures": ("fullspan.cli.measures:measures", "List all measures, or explain one."),
     "rules": ("fullspan.cli.rules:rules", "List all rules, or explain one."),
     "words": ("fullspan.cli.words:words", "Score word vectors against human judgements of similarity."),
+    "datasets": ("fullspan.cli.datasets:datasets", "List data to train on, and where it was found."),
     "demo": ("fullspan.cli.demo:demo", "Measure the bundled GloVe table."),
 }
 
