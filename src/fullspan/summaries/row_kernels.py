@@ -8,6 +8,7 @@ hardly differ (a large common offset) would lose their digits there and are take
 from __future__ import annotations
 
 import functools
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,10 +50,10 @@ def row_values(rows: Float[Array, "n dim"], norms: Float[Array, " n"]) -> Float[
     """
     dim, kind = rows.shape[1], rows.dtype.name
     values, lengths = np.empty((3, len(rows))), norms.astype(np.float64)
-    step = max(1, min(_CHUNK_BYTES[dim >= _LONG] // (rows.itemsize * dim), len(rows)))
-    kernel = (_Narrow if dim <= _NARROW else _Wide)(dim, step, rows.dtype)
-    for start in range(0, len(rows), step):
-        some = slice(start, start + step)
+    step = max(1, _CHUNK_BYTES[dim >= _LONG] // (rows.itemsize * dim))
+    kernel = _kernel(_Narrow if dim <= _NARROW else _Wide, dim, min(step, _at_least(len(rows))), rows.dtype)
+    for start in range(0, len(rows), kernel.step):
+        some = slice(start, start + kernel.step)
         kernel(rows[some], lengths[some], values[:, some])
     _finish(dim, values, lengths)
     low, high = _SAFE_NORMS[kind]
@@ -66,6 +67,23 @@ def row_values(rows: Float[Array, "n dim"], norms: Float[Array, " n"]) -> Float[
         _again(rows, np.flatnonzero(extreme), values, np.dtype(np.float64))
     np.clip(values[1], 0.0, np.log(dim), out=values[1])
     return values
+
+
+_local = threading.local()
+
+
+def _at_least(n_rows: int) -> int:
+    """The power of two that holds as many rows, so that the blocks of a table share one size of buffers."""
+    return 1 << max(n_rows - 1, 0).bit_length()
+
+
+def _kernel(kind: type[_Wide] | type[_Narrow], dim: int, step: int, dtype: np.dtype[Any]) -> _Wide | _Narrow:
+    """Buffers of this thread, kept from block to block: fresh memory costs more than the work on a small block."""
+    key = (kind, dim, step, dtype)
+    kept = getattr(_local, "kernel", None)
+    if kept is None or kept[0] != key:
+        kept = _local.kernel = (key, kind(dim, step, dtype))
+    return kept[1]
 
 
 def _again(rows: Array, which: Array, values: Array, kind: np.dtype[Any]) -> None:
@@ -91,6 +109,7 @@ class _Wide:
     """
 
     def __init__(self, dim: int, step: int, dtype: Any) -> None:
+        self.step = step
         self.sizes, self.logs = np.empty((step, dim), dtype), np.empty((step, dim), dtype)
         self.ones = np.ones(dim, dtype)
         self.ranks = np.arange(1 - dim, dim, 2).astype(dtype)  # 2i - d - 1
@@ -120,7 +139,7 @@ class _Narrow:
     """The same for short rows, one dimension after the other: calls work along the rows, not within them."""
 
     def __init__(self, dim: int, step: int, dtype: Any) -> None:
-        self.dim = dim
+        self.dim, self.step = dim, step
         self.sizes, self.logs = np.empty((dim, step), dtype), np.empty((dim, step), dtype)
         self.spare = np.empty(step, dtype)
         self.exchanges = _network(dim)
