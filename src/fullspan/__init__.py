@@ -142,6 +142,11 @@ _HOMES = {
     "Reading": "store.records",
     "Finding": "store.records",
     "TableRecord": "store.records",
+    # where the values of a watcher also go
+    "TensorBoardSink": "monitor.sinks.tensorboard",
+    "WandbSink": "monitor.sinks.wandb",
+    "MlflowSink": "monitor.sinks.mlflow",
+    "TrackioSink": "monitor.sinks.trackio",
     # errors
     "FullspanError": "errors",
     "InputError": "errors",

@@ -113,6 +113,10 @@ from fullspan.measures.variance_shares import explained_variance_dims as explain
 from fullspan.measures.variance_shares import top_component_share as top_component_share
 from fullspan.measures.word_pairs import read_pairs as read_pairs
 from fullspan.measures.word_pairs import similarity_files as similarity_files
+from fullspan.monitor.sinks.mlflow import MlflowSink as MlflowSink
+from fullspan.monitor.sinks.tensorboard import TensorBoardSink as TensorBoardSink
+from fullspan.monitor.sinks.trackio import TrackioSink as TrackioSink
+from fullspan.monitor.sinks.wandb import WandbSink as WandbSink
 from fullspan.report.page import render_page as render_page
 from fullspan.report.page import write_page as write_page
 from fullspan.store.records import Finding as Finding
