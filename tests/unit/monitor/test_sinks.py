@@ -36,7 +36,7 @@ def send(sink, steps, values=VALUES):
 
 
 def in_a_process(code, folder):
-    """Run `code` after the helpers of this file, where a tracker would start services, threads or read its environment."""
+    """Run `code` after the helpers of this file: trackers start services and threads, and read the environment once."""
     source = Path(__file__).read_text(encoding="utf-8").partition("def in_a_process")[0] + code
     environment = {**os.environ, **OFFLINE, "TRACKIO_DIR": str(folder), "WANDB_DIR": str(folder)}
     done = subprocess.run(
@@ -129,7 +129,8 @@ def test_wandb_keeps_every_value_under_an_axis_of_its_own(tmp_path):
 def test_a_wandb_run_of_the_user_stays_open_and_keeps_its_own_steps(tmp_path):
     code = (
         "import wandb\nwith wandb.init(project='p') as run:\n    run.log({'theirs': 1.0}, step=500)\n"
-        "    sink = fs.WandbSink(run)\n    send(sink, (10,))\n    sink.close()\n    run.log({'theirs': 2.0}, step=501)\n"
+        "    sink = fs.WandbSink(run)\n    send(sink, (10,))\n    sink.close()\n"
+        "    run.log({'theirs': 2.0}, step=501)\n"
     )
     in_a_process(code, tmp_path)
     rows = wandb_rows(tmp_path)
@@ -196,7 +197,7 @@ def test_a_trackio_run_of_the_user_stays_open(tmp_path):
 
 
 SINKS = {
-    "tensorboard": lambda folder: fs.TensorBoardSink(folder),
+    "tensorboard": fs.TensorBoardSink,
     "wandb": lambda folder: fs.WandbSink(project="p", dir=folder),
     "mlflow": lambda folder: fs.MlflowSink(f"sqlite:///{folder}/mlflow.db"),
     "trackio": lambda folder: fs.TrackioSink("mf"),

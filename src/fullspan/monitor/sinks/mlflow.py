@@ -32,8 +32,9 @@ class MlflowSink:
 
     Notes
     -----
-    One call of ``log_batch`` for all values of a step; works with ``mlflow`` and with ``mlflow-skinny``. Signs that MLflow
-    forbids in a name become ``_``. MLflow never replaces a value: after a resume its history of a run holds both attempts.
+    One call of ``log_batch`` for all values of a step; works with ``mlflow`` and with ``mlflow-skinny``. Signs that
+    MLflow forbids in a name become ``_``. MLflow never replaces a value: after a resume its history of a run holds both
+    attempts.
     """
 
     def __init__(
@@ -51,26 +52,26 @@ class MlflowSink:
 
     def __call__(self, values: Mapping[str, float], at: Moment) -> None:
         mlflow = require("mlflow", "mlflow", "fullspan.MlflowSink")
-        if self._client is None:
-            self._open(mlflow)
+        client = self._client or self._open(mlflow)
         stamp = int(at.wall * 1000)
         metrics = [
             mlflow.entities.Metric(_FORBIDDEN.sub("_", f"{self.prefix}{name}"), value, stamp, at.step)
             for name, value in values.items()
         ]
         for start in range(0, len(metrics), _BATCH):
-            self._client.log_batch(self.run_id, metrics=metrics[start : start + _BATCH])
+            client.log_batch(self.run_id, metrics=metrics[start : start + _BATCH])
 
-    def _open(self, mlflow: Any) -> None:
-        self._client = mlflow.MlflowClient(self._uri)
+    def _open(self, mlflow: Any) -> Any:
+        self._client = client = mlflow.MlflowClient(self._uri)
         active = mlflow.active_run() if self.run_id is None else None
         if active is not None:
             self.run_id = active.info.run_id
         if self.run_id is None:
-            found = self._client.get_experiment_by_name(self._experiment)
-            home = found.experiment_id if found else self._client.create_experiment(self._experiment)
-            self.run_id = self._client.create_run(home).info.run_id
+            found = client.get_experiment_by_name(self._experiment)
+            home = found.experiment_id if found else client.create_experiment(self._experiment)
+            self.run_id = client.create_run(home).info.run_id
             self._own = True
+        return client
 
     def close(self) -> None:
         """End the run, if it was started here."""

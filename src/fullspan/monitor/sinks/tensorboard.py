@@ -32,7 +32,7 @@ class TensorBoardSink:
     def __init__(self, where: str | PathLike[str] | Any, *, prefix: str = "fullspan/") -> None:
         self.prefix = prefix
         self._folder = fspath(where) if isinstance(where, str | PathLike) else None
-        self._writer = where if self._folder is None else None
+        self._writer: Any = where if self._folder is None else None
 
     def __call__(self, values: Mapping[str, float], at: Moment) -> None:
         if self._writer is None:

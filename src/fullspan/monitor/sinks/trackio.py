@@ -25,8 +25,8 @@ class TrackioSink:
 
     Notes
     -----
-    trackio keeps its own SQLite file, in the folder that ``TRACKIO_DIR`` names when it is imported, and writes it from a
-    thread of its own: :meth:`close` waits for it. It never replaces a value: a resumed run holds both attempts.
+    trackio keeps its own SQLite file, in the folder that ``TRACKIO_DIR`` names when it is imported, and writes it from
+    a thread of its own: :meth:`close` waits for it. It never replaces a value: a resumed run holds both attempts.
     """
 
     def __init__(self, project: str | Any, *, prefix: str = "fullspan/", **settings: Any) -> None:

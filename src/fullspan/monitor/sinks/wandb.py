@@ -25,9 +25,9 @@ class WandbSink:
 
     Notes
     -----
-    The step counter of W&B only increases, and other loggers of the same run move it. So the values have an axis of their
-    own, ``fullspan/step``, to which ``define_metric`` ties them: nothing is dropped after a resume, and nothing else in
-    the run is disturbed.
+    The step counter of W&B only increases, and other loggers of the same run move it. So the values have an axis of
+    their own, ``fullspan/step``, to which ``define_metric`` ties them: nothing is dropped after a resume, and nothing
+    else in the run is disturbed.
     """
 
     def __init__(self, run: Any = None, *, prefix: str = "fullspan/", **settings: Any) -> None:
