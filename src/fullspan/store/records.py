@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Event", "Finding", "MapFrames", "Moment", "Point", "Reading", "TableRecord"]
+__all__ = [
+    "Attempt",
+    "Curve",
+    "Event",
+    "Finding",
+    "MapFrames",
+    "Moment",
+    "Point",
+    "Reading",
+    "TableRecord",
+    "WatchedMeasure",
+    "WatchedTable",
+]
 
 
 @dataclass(frozen=True)
@@ -254,3 +266,119 @@ class MapFrames:
     displacement: np.ndarray | None = None
     preservation: np.ndarray | None = None
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class WatchedTable:
+    """A table of a run: the shape is of the whole table, also where only a sample of its rows is read.
+
+    Parameters
+    ----------
+    name
+        Name of the table.
+    n_rows, dim
+        Its shape, or None when nobody has said it.
+    dtype
+        Name of its type in memory.
+    also
+        Other names of the same (tied) weights.
+    note
+        One line on how it is watched, or None.
+    """
+
+    name: str
+    n_rows: int | None = None
+    dim: int | None = None
+    dtype: str | None = None
+    also: tuple[str, ...] = ()
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class WatchedMeasure:
+    """A measure of a run, with what a reader of its curve needs.
+
+    Parameters
+    ----------
+    name, title
+        Name, and the name in plain words, or None.
+    unit
+        Unit of its values, or None.
+    better
+        ``"higher"`` or ``"lower"`` where one of them is healthier, else None.
+    """
+
+    name: str
+    title: str | None = None
+    unit: str | None = None
+    better: str | None = None
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One writing of a run: the first, or one that resumed it.
+
+    Parameters
+    ----------
+    number
+        1 for the first.
+    started, ended
+        Seconds since 1970-01-01 UTC; `ended` is None while it runs, and when it was killed.
+    resume_step
+        It goes on after this step: what older attempts wrote later is superseded. None for a first attempt.
+    status
+        ``"finished"``, ``"stopped"`` or ``"failed"``, or None where nobody has said it.
+    host, pid
+        Where it was written.
+    version
+        The fullspan that wrote it.
+    journal
+        ``"wal"`` or ``"delete"``: how SQLite kept it whole.
+    config
+        What the user said about it.
+    """
+
+    number: int
+    started: float
+    ended: float | None
+    resume_step: int | None
+    status: str | None
+    host: str
+    pid: int
+    version: str
+    journal: str
+    config: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One measure of one table over time: arrays of shape (n_points,), by increasing step.
+
+    Parameters
+    ----------
+    table, measure
+        What it is the curve of.
+    step
+        Integers, strictly increasing.
+    epoch, samples, wall
+        The other clocks, float64; NaN where nobody counted.
+    value
+        Finite float64.
+    n_rows
+        Rows each value was read from; 0 where that has no meaning.
+    undefined
+        How many points were left out because they have no value.
+    """
+
+    table: str
+    measure: str
+    step: np.ndarray
+    epoch: np.ndarray
+    samples: np.ndarray
+    wall: np.ndarray
+    value: np.ndarray
+    n_rows: np.ndarray
+    undefined: int = 0
+
+    def __len__(self) -> int:
+        return len(self.step)
