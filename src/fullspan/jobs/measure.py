@@ -144,8 +144,10 @@ def measure(
     return Report(reports, provenance(_name_of(source), names, settings))
 
 
-def measure_table(table: Any, names: list[str], settings: Settings, *, hygiene: bool, explicit: bool) -> TableRecord:
-    """Measure one open table: the passes, then the catalog."""
+def measure_table(
+    table: Any, names: list[str], settings: Settings, *, hygiene: bool, explicit: bool, profile: bool | None = None
+) -> TableRecord:
+    """Measure one open table: the passes, then the catalog; `profile` None gives one when the hygiene is looked at."""
     entries = [catalog.get(name) for name in names]
     if not settings.neighbors:
         entries = [entry for entry in entries if not _FROM_SAMPLE & set(entry.needs)]
@@ -177,7 +179,7 @@ def measure_table(table: Any, names: list[str], settings: Settings, *, hygiene: 
         readings=readings,
         groups=groups,
         hygiene=hygiene_of(made),
-        profile=profile_of(made, evidence, settings.neighbors) if hygiene else {},
+        profile=profile_of(made, evidence, settings.neighbors) if (hygiene if profile is None else profile) else {},
         notes=notes_of(made, evidence, table, settings.neighbors),
     )
 

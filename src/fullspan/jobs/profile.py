@@ -66,11 +66,12 @@ def _spectra(evidence: Evidence) -> dict[str, Any]:
 def _spread(rows: Any, name: str) -> dict[str, Any] | None:
     try:
         spread: Distribution = rows.distribution(name)
-    except UndefinedMeasureError:
+        values = spread.quantile(_LEVELS).tolist()
+    except UndefinedMeasureError:  # also where the rows were read without details
         return None
     return {
         "q": _LEVELS.tolist(),
-        "values": spread.quantile(_LEVELS).tolist(),
+        "values": values,
         "mean": spread.mean,
         "deviation": _deviation(spread),
         "lowest": [_row(row.position, row.id) | {"value": row.value} for row in spread.lowest],
