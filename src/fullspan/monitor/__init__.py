@@ -1,0 +1,1 @@
+"""Watching tables while they are trained."""

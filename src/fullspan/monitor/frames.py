@@ -1,0 +1,241 @@
+"""The same rows of a table at several steps, from the snapshots of a run or from arrays."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fullspan._typing import Array
+from fullspan.errors import InputError, UnknownNameError, did_you_mean
+from fullspan.measures import _check
+
+__all__ = ["Frames", "by_row", "choose_rows", "decile", "gather", "spread_out"]
+
+
+@dataclass(frozen=True, eq=False)
+class Frames:
+    """A table at several steps, aligned row by row.
+
+    Parameters
+    ----------
+    table
+        Its name.
+    steps, epochs
+        ``(n_frames,)``; epochs are NaN where nobody counted them.
+    row_ids
+        ``(n_rows,)`` what the rows are, in ascending order: positions in the table, or names.
+    vectors
+        One array ``(n_rows, dim)`` a frame, without NaN or infinity.
+    labels
+        ``(n_rows,)`` label of each row, or None.
+    notes
+        Plain sentences on rows and frames that were left out.
+    """
+
+    table: str
+    steps: Array
+    epochs: Array
+    row_ids: Array
+    vectors: tuple[Array, ...]
+    labels: Array | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.row_ids)
+
+    def only(self, chosen: Array, *notes: str) -> Frames:
+        """Some of the rows, in every frame."""
+        labels = None if self.labels is None else self.labels[chosen]
+        vectors = tuple(each[chosen] for each in self.vectors)
+        return replace(self, row_ids=self.row_ids[chosen], vectors=vectors, labels=labels, notes=(*self.notes, *notes))
+
+
+def gather(
+    call: str,
+    run: Any = None,
+    table: str | None = None,
+    *,
+    frames: Sequence[Any] | None = None,
+    steps: Sequence[int] | None = None,
+    row_ids: Any = None,
+    labels: Any = None,
+    max_frames: int | None = None,
+) -> Frames:
+    """The rows that all snapshots of a table share and that are finite in all of them.
+
+    Parameters
+    ----------
+    call
+        Who asks, for the messages.
+    run, table
+        A run directory or :class:`~fullspan.store.runs.Run`, and the name of the table; None takes the only one.
+    frames, steps, row_ids
+        Arrays ``(n, dim)`` with the same rows in place of a run; their steps (0, 1, …), and their ids (0 to n - 1).
+    labels
+        A label for each row: of the table, found by the row's position, or of the frames. In place of those that the
+        snapshots hold.
+    max_frames
+        More frames than this are thinned evenly, the first and the last kept.
+    """
+    if (run is None) == (frames is None):
+        raise InputError(f"{call} needs a run or frames=, one of the two; got {'neither' if run is None else 'both'}.")
+    if frames is not None:
+        found = _of_arrays(call, table or "", frames, steps, row_ids, max_frames)
+    else:
+        found = _of_run(call, run, table, max_frames)
+    if labels is not None:
+        found = replace(found, labels=by_row(call, labels, found.row_ids, "labels"))
+    return _finite(found, call)
+
+
+def spread_out(n: int, at_most: int | None) -> Array:
+    """Positions of at most so many of n frames, evenly spaced, the first and the last among them."""
+    if at_most is None or n <= at_most:
+        return np.arange(n)
+    return np.unique(np.linspace(0, n - 1, max(at_most, 1)).round().astype(int)) if at_most > 1 else np.array([n - 1])
+
+
+def _thinned(call: str, n: int, max_frames: int | None) -> tuple[Array, tuple[str, ...]]:
+    if max_frames is not None and max_frames < 1:
+        raise InputError(f"{call} needs max_frames ≥ 1; got {max_frames}.")
+    kept = spread_out(n, max_frames)
+    return kept, (f"{len(kept)} of {n} frames, evenly spaced.",) if len(kept) < n else ()
+
+
+def _of_arrays(
+    call: str, table: str, frames: Sequence[Any], steps: Sequence[int] | None, row_ids: Any, max_frames: int | None
+) -> Frames:
+    arrays = [_check.to_numpy(each, call) for each in frames]
+    if not arrays:
+        raise InputError(f"{call} needs at least one frame; got none.")
+    shapes = {each.shape for each in arrays}
+    if len(shapes) > 1 or arrays[0].ndim != 2:
+        raise InputError(f"{call} needs frames of one shape (rows, dim); got {sorted(map(str, shapes))}.")
+    ids = np.arange(len(arrays[0])) if row_ids is None else np.asarray(row_ids)
+    when = np.arange(len(arrays)) if steps is None else np.asarray(steps, dtype=np.int64)
+    if len(when) != len(arrays) or (np.diff(when) <= 0).any():
+        raise InputError(f"{call} needs one step a frame, increasing; got {when.tolist()} for {len(arrays)} frames.")
+    if ids.shape != (len(arrays[0]),) or len(np.unique(ids)) < len(ids):
+        raise InputError(f"{call} needs one id a row, each once; got {len(np.unique(ids))} for {len(arrays[0])} rows.")
+    kept, notes = _thinned(call, len(arrays), max_frames)
+    order = np.argsort(ids, kind="stable")
+    vectors = tuple(arrays[each][order] for each in kept)
+    return Frames(table, when[kept], np.full(len(kept), np.nan), ids[order], vectors, notes=notes)
+
+
+def _of_run(call: str, run: Any, table: str | None, max_frames: int | None) -> Frames:
+    if isinstance(run, (str, os.PathLike)):
+        from fullspan.store.runs import Run
+
+        with Run.open(run) as opened:
+            return _of_run(call, opened, table, max_frames)
+    name = _table_name(call, run, table)
+    shots = run.snapshots(name)
+    if not shots:
+        raise InputError(
+            f"{call} needs a table with snapshots; got none of {name!r}. Watch it with snapshots=True, or pass frames=."
+        )
+    kept, notes = _thinned(call, len(shots), max_frames)
+    shots = [shots[each] for each in kept]
+    read = [each.read() for each in shots]
+    ids, where, notes_of_rows = _shared(call, [each.row_ids for each in read])
+    vectors = tuple(each.vectors[at] for each, at in zip(read, where, strict=True))
+    if len({each.shape[1] for each in vectors}) > 1:
+        dims = sorted({each.shape[1] for each in vectors})
+        raise InputError(
+            f"{call} needs snapshots of one dim; got {dims} of {name!r}. Was the model changed in between?"
+        )
+    labels = read[-1].labels
+    return Frames(
+        table=name,
+        steps=np.array([each.at.step for each in shots], dtype=np.int64),
+        epochs=np.array([np.nan if each.at.epoch is None else each.at.epoch for each in shots], dtype=np.float64),
+        row_ids=ids,
+        vectors=vectors,
+        labels=None if labels is None else labels[where[-1]],
+        notes=(*notes, *notes_of_rows),
+    )
+
+
+def _table_name(call: str, run: Any, table: str | None) -> str:
+    known = list(run.tables)
+    if table is None:
+        if len(known) == 1:
+            return known[0]
+        raise InputError(f"{call} needs table= to name one of the tables of the run; got None. They are: {known}.")
+    if table not in known:
+        raise UnknownNameError(f'{call} needs a table of the run; got "{table}".{did_you_mean(table, known)}')
+    return table
+
+
+def _shared(call: str, ids: list[Array]) -> tuple[Array, list[Array], tuple[str, ...]]:
+    """Ids in all of the lists, where they stand in each, and a note on those that are not in all."""
+    shared = ids[0]
+    for each in ids:
+        if len(np.unique(each)) < len(each):
+            raise InputError(f"{call} needs snapshots with each row once; got {len(each)} rows with repeated ids.")
+        shared = np.intersect1d(shared, each)
+    where = []
+    for each in ids:
+        order = np.argsort(each, kind="stable")
+        where.append(order[np.searchsorted(each, shared, sorter=order)])
+    everywhere = ids[0]
+    for each in ids[1:]:
+        everywhere = np.union1d(everywhere, each)
+    lost = len(everywhere) - len(shared)
+    notes = (f"{lost:,} rows left out that are missing from some frames.",) if lost else ()
+    return shared, where, notes
+
+
+def by_row(call: str, values: Any, row_ids: Array, what: str) -> Array:
+    """Values for the rows of the frames, from one value for each row of the table."""
+    found = np.asarray(values)
+    if found.ndim != 1:
+        raise InputError(f"{call} needs {what} as a 1-D array; got shape {found.shape}.")
+    if row_ids.dtype.kind in "iu" and len(row_ids) and len(found) > int(row_ids.max()):
+        return found[row_ids]
+    raise InputError(
+        f"{call} needs {what} for each row of the table, found by its position; got {len(found)} for rows "
+        f"{row_ids.min() if len(row_ids) else '-'} to {row_ids.max() if len(row_ids) else '-'}."
+    )
+
+
+def _finite(found: Frames, call: str) -> Frames:
+    good = np.ones(found.n_rows, dtype=bool)
+    for each in found.vectors:
+        good &= np.isfinite(each).all(axis=1)
+    lost = int((~good).sum())
+    if lost:
+        found = found.only(np.flatnonzero(good), f"{lost:,} rows left out that hold NaN or infinity in some frames.")
+    if found.n_rows < 2:
+        raise InputError(f"{call} needs at least two finite rows that all frames share; got {found.n_rows}.")
+    return found
+
+
+def choose_rows(found: Frames, rows: int, seed: int, frequencies: Array | None) -> Frames:
+    """At most `rows` rows: with frequencies half of them the most frequent and half drawn from the rest; else drawn."""
+    n = found.n_rows
+    if n <= rows:
+        return found
+    random = np.random.default_rng(seed)
+    if frequencies is None:
+        chosen = random.choice(n, rows, replace=False)
+        how = f"{rows:,} of {n:,} rows, drawn with seed {seed}."
+    else:
+        order = np.argsort(-frequencies, kind="stable")
+        head = order[: rows // 2]
+        tail = random.choice(order[rows // 2 :], rows - len(head), replace=False)
+        chosen = np.concatenate([head, tail])
+        how = f"{rows:,} of {n:,} rows: the {len(head):,} most frequent, {len(tail):,} others drawn with seed {seed}."
+    return found.only(np.sort(chosen), how)
+
+
+def decile(values: Array) -> Array:
+    """Tenth of the values that each belongs to, from 1 (lowest) to 10."""
+    edges = np.quantile(values, np.linspace(0.1, 0.9, 9))
+    return 1 + np.searchsorted(edges, values, side="right")
