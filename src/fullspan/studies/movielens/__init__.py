@@ -1,0 +1,1 @@
+"""What happens to embeddings while a matrix factorization learns MovieLens: the article's experiment, and past it."""

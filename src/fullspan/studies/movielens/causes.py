@@ -1,0 +1,208 @@
+"""Past the article: what removes the effect, and what its guesses at causes come to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fullspan.studies.base.claims import Claim, answer, untestable
+from fullspan.studies.base.result import CellCurves
+from fullspan.studies.base.statistics import Interval, interval
+from fullspan.studies.movielens.claims import RESOLUTION, Looked
+from fullspan.studies.movielens.work import DECILES, MEASURES
+
+__all__ = ["cause_claims", "decile_changes", "effects", "reference_of", "trend", "verdict"]
+
+_BOTH = (("gini_index", "Gini index"), ("hoyer_sparsity", "Hoyer sparsity"))
+_SPOKEN = {"gini_index": "gini", "hoyer_sparsity": "hoyer", "vector_entropy": "entropy", "spectral_entropy": "spectral"}
+_GUESS = "Results and Discussions, first takeaway (a guess)"
+_THIRD = "Results and Discussions, third takeaway (a guess)"
+
+
+def trend(values: Sequence[float]) -> tuple[Interval, str]:
+    """The interval of a change over seeds, and what it says: rises, falls, flat or unclear.
+
+    Examples
+    --------
+    >>> trend([0.1, 0.11, 0.12])[1], trend([1e-6, 2e-6, 3e-6])[1], trend([-0.1, 0.2])[1], trend([0.1])[1]
+    ('rises', 'flat', 'unclear', 'unclear')
+    """
+    found = interval(values)
+    if found.low is None or found.high is None:
+        return found, "unclear"
+    if found.low > RESOLUTION:
+        return found, "rises"
+    if found.high < -RESOLUTION:
+        return found, "falls"
+    return found, "flat" if found.low > -RESOLUTION and found.high < RESOLUTION else "unclear"
+
+
+def verdict(here: str, reference: str) -> str:
+    """What became of the trend of the reference: keeps, removes, reverses or unclear.
+
+    Examples
+    --------
+    >>> verdict("falls", "rises"), verdict("flat", "rises"), verdict("rises", "rises")
+    ('reverses', 'removes', 'keeps')
+    """
+    if "unclear" in (here, reference) or reference == "flat":
+        return "unclear"
+    return "removes" if here == "flat" else "keeps" if here == reference else "reverses"
+
+
+def reference_of(curves: CellCurves) -> str:
+    """The cell of the article's grid that a variant is held against: AdamW and Adagrad against Adam."""
+    setup = curves.cell.settings["setup"]
+    return f"{'sgd' if setup['optimizer'] == 'sgd' else 'adam'}-b{setup['batch_size']}"
+
+
+def effects(cells: Mapping[str, CellCurves]) -> tuple[dict[str, Any], ...]:
+    """One row a variant: its changes, and what became of the trends of its reference.
+
+    Parameters
+    ----------
+    cells
+        Those of the article and those past it.
+    """
+    rows = []
+    for name, curves in cells.items():
+        if curves.cell.part == "article":
+            continue
+        reference = cells[reference_of(curves)]
+        row: dict[str, Any] = {"varied": curves.cell.part, "cell": name, "against": reference.cell.name}
+        for measure in MEASURES:
+            (found, here), (_, there) = trend(curves.changes(measure)), trend(reference.changes(measure))
+            short = _SPOKEN[measure]
+            row |= {short: found.mean, f"{short}_low": found.low, f"{short}_high": found.high}
+            row[f"{short}_trend"] = f"{here}: {verdict(here, there)}"
+        row["auc"] = float(np.mean(curves["auc"][:, -1]))
+        rows.append(row)
+    return tuple(rows)
+
+
+def decile_changes(curves: CellCurves, table: str, measure: str) -> np.ndarray:
+    """``(n_seeds, 10)``: the change of a measure over the epochs in each decile of rating counts, the rarest first."""
+    return np.array([curves.changes(f"{table}.d{number:02d}.{measure}") for number in range(1, DECILES + 1)]).T
+
+
+def cause_claims(cells: Mapping[str, CellCurves]) -> tuple[Claim, ...]:
+    """The article's guesses at causes, answered where the cells for them were run.
+
+    Parameters
+    ----------
+    cells
+        Those of the article and, if they were run, those past it.
+    """
+    ran = any(curves.cell.part != "article" for curves in cells.values())
+    return (
+        _noise(cells, ran),
+        _momentum(cells, ran),
+        _batch_1(cells, ran),
+        _any_strategy(cells, ran),
+        untestable(
+            "optimizers-are-related",
+            "SGD and Adam may be correlated, since Adam at batch size 1 comes to move as SGD at larger ones.",
+            "Results and Discussions, third takeaway (a suggestion)",
+            "None: the article does not say what would be correlated. What it rests on is adam-batch-1-turns.",
+            "The suggestion names no quantity that could be measured.",
+        ),
+    )
+
+
+def _answered(told: tuple[str, str, str, str], ran: bool, looked: Any, detail: dict[str, Any] | None = None) -> Claim:
+    if not ran:
+        return untestable(*told, "Its cells were not run: add --beyond.")
+    return answer(*told, looked(), resolution=RESOLUTION, detail=detail)
+
+
+def _less(cells: Mapping[str, CellCurves], one: str, other: str, measure: str) -> list[float]:
+    """Change of `one` minus that of `other`, paired by seed: both start from the same tables."""
+    n = min(len(cells[one].seeds), len(cells[other].seeds))
+    pairs = zip(cells[one].changes(measure)[:n], cells[other].changes(measure)[:n], strict=True)
+    return [here - there for here, there in pairs]
+
+
+def _noise(cells: Mapping[str, CellCurves], ran: bool) -> Claim:
+    def looked() -> list[Looked]:
+        names = [("sgd-b1-as-many-updates-as-b32", "1"), ("sgd-b8-as-many-updates-as-b32", "8")]
+        return [
+            (f"{title}, SGD, batch {b} minus batch 32, equal updates", _less(cells, name, "sgd-b32", measure), "rises")
+            for measure, title in _BOTH
+            for name, b in names
+        ]
+
+    told = (
+        "noise-raises-gini",
+        "The noise of its gradients is what makes Gini index and Hoyer sparsity rise with SGD.",
+        _GUESS,
+        (
+            "At one learning rate and one number of updates, smaller batches differ from larger ones in noise alone: "
+            "if noise is the cause, the measures rise more there. Differences of changes, paired by seed."
+        ),
+    )
+    return _answered(told, ran, looked)
+
+
+def _momentum(cells: Mapping[str, CellCurves], ran: bool) -> Claim:
+    def looked() -> list[Looked]:
+        parts: list[Looked] = []
+        for measure, title in _BOTH:
+            for b in (8, 32):
+                without = _less(cells, f"adam-no-momentum-b{b}", f"adam-b{b}", measure)
+                parts.append((f"{title}, Adam without minus with momentum, batch {b}", without, "rises"))
+                added = _less(cells, f"sgd-momentum-slow-b{b}", f"sgd-b{b}", measure)
+                parts.append((f"{title}, SGD with (equal step) minus without momentum, batch {b}", added, "falls"))
+        return parts
+
+    told = (
+        "momentum-lowers-gini",
+        "Momentum is what makes Gini index and Hoyer sparsity fall with Adam.",
+        _GUESS,
+        (
+            "If it is, they fall less with Adam at β1 = 0, and rise less with SGD at momentum 0.9 and a tenth of the "
+            "rate, which has the same mean step. Differences of changes, paired by seed."
+        ),
+    )
+    return _answered(told, ran, looked)
+
+
+def _batch_1(cells: Mapping[str, CellCurves], ran: bool) -> Claim:
+    def looked() -> list[Looked]:
+        return [
+            (
+                "Gini index, SGD, batch 1, as many updates as batch 32 has in all",
+                cells["sgd-b1-as-many-updates-as-b32"].changes("gini_index"),
+                "falls",
+            ),
+            (
+                "Gini index, SGD, batch 32, as many updates as batch 1 has in all",
+                cells["sgd-b32-as-many-updates-as-b1"].changes("gini_index"),
+                "rises",
+            ),
+        ]
+
+    told = (
+        "noise-turns-batch-1",
+        "Extreme noise, and not the number of updates, is what makes the Gini index fall with SGD at batch size 1.",
+        _THIRD,
+        (
+            "If it is, the Gini index falls at batch size 1 within the updates of batch size 32, and does not fall at "
+            "batch size 32 given the updates of batch size 1."
+        ),
+    )
+    return _answered(told, ran, looked)
+
+
+def _any_strategy(cells: Mapping[str, CellCurves], ran: bool) -> Claim:
+    def looked() -> list[Looked]:
+        return [(name, curves.changes("spectral_entropy"), "falls") for name, curves in cells.items()]
+
+    told = (
+        "spectral-entropy-falls-everywhere",
+        "Spectral entropy falls under any training strategy.",
+        "Results and Discussions, second takeaway (a generalization)",
+        "Change over all points of every cell, also past the article.",
+    )
+    return _answered(told, ran, looked)
