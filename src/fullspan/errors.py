@@ -60,5 +60,7 @@ class NothingEvaluatedError(FullspanError, ValueError):
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The sentence that suggests the nearest known name, or an empty string."""
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    names = list(known)
+    begun = [each for each in names if len(name) >= 3 and each.startswith(name)]
+    close = begun[:1] or difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     return f' Did you mean "{close[0]}"?' if close else ""

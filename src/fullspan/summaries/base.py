@@ -183,7 +183,7 @@ class Plan:
         return iter(self.recipes)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Summaries(Mapping[SummaryType, Summary]):
     """What one pass with a plan of several summaries gives: each by its class. Merges part by part."""
 
@@ -204,6 +204,9 @@ class Summaries(Mapping[SummaryType, Summary]):
 
     def __iter__(self) -> Iterator[SummaryType]:
         return iter(self.parts)
+
+    def __repr__(self) -> str:
+        return f"Summaries({', '.join(map(repr, self.parts.values()))})"
 
     def __len__(self) -> int:
         return len(self.parts)

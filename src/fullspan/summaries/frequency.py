@@ -50,8 +50,8 @@ class FrequencyProfile(Summary):
     dim: int
     n_rows: int
     n_zero_frequency: int
-    mean: Array
-    scatter: Array
+    mean: Array = field(repr=False)
+    scatter: Array = field(repr=False)
     pairs: Array = field(repr=False)
     size: int = _PAIRS
 

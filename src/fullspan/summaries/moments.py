@@ -8,7 +8,7 @@ that the scatter keeps its digits; merging adds the usual correction for the dif
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -60,8 +60,8 @@ class Moments(Summary):
     dim: int
     n_rows: int
     weight: float
-    mean: Array
-    scatter: Array
+    mean: Array = field(repr=False)
+    scatter: Array = field(repr=False)
     weighted: bool = False
     peak: float = 0.0
 

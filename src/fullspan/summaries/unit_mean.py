@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -42,7 +42,7 @@ class UnitMean(Summary):
     n_rows: int
     n_units: int
     norm_total: float
-    mean: Array
+    mean: Array = field(repr=False)
     gap: float
 
     @classmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -30,9 +30,9 @@ class Gaps:
         ``(dim,)`` ``Σ q·δ``.
     """
 
-    pilot: Array
+    pilot: Array = field(repr=False)
     squares: float
-    vector: Array
+    vector: Array = field(repr=False)
 
     def at(self, pilot: Array, moments: Moments) -> Gaps:
         """The sums of the rows of `moments` about another pilot."""
