@@ -26,6 +26,7 @@ PLACES = {
     "rules": ("fullspan.cli.rules:rules", "List all rules, or explain one."),
     "words": ("fullspan.cli.words:words", "Score word vectors against human judgements of similarity."),
     "datasets": ("fullspan.cli.datasets:datasets", "List data to train on, and where it was found."),
+    "study": ("fullspan.cli.study:study", "Run an experiment whole, and answer the claims it was made to test."),
     "demo": ("fullspan.cli.demo:demo", "Measure the bundled GloVe table."),
 }
 

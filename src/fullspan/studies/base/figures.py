@@ -86,7 +86,7 @@ def panels(rows: Sequence[Sequence[Panel]], *, title: str = "", caption: str = "
     Parameters
     ----------
     rows
-        Panels of each row, all of one length.
+        Panels of each row, all of one length. The labels of the first panel's curves are those of all.
     title, caption
         Above and below all of them.
 
@@ -106,6 +106,9 @@ def panels(rows: Sequence[Sequence[Panel]], *, title: str = "", caption: str = "
         for row, line in zip(axes, rows, strict=True):
             for place, panel in zip(row, line, strict=True):
                 _draw(place, panel)
+        lines, labels = axes[0, 0].get_legend_handles_labels()
+        if labels:
+            figure.legend(lines, labels, loc="outside upper right", ncols=len(labels), handlelength=1.6)
         _frame(figure, title, caption)
     return figure
 
@@ -118,8 +121,6 @@ def _draw(axes: Any, panel: Panel) -> None:
             axes.fill_between(curve.x, low, high, color=curve.color, alpha=0.22, linewidth=0)
         dashes = "--" if curve.dashed else "-"
         axes.plot(curve.x, mean, dashes, color=curve.color, linewidth=1.5, label=curve.label or None)
-    if any(curve.label for curve in panel.curves):
-        axes.legend(loc="best", handlelength=1.4)
     axes.set_title(panel.title)
     axes.set_xlabel(panel.xlabel)
     axes.set_ylabel(panel.ylabel, fontweight="bold" if panel.ylabel else "normal")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
+from fullspan import _extras
 from fullspan.datasets.movielens import Ratings, load_movielens, split
 from fullspan.studies.base.execution import Work
 from fullspan.studies.base.grid import Cell, Task
@@ -21,7 +23,7 @@ from fullspan.studies.movielens.grid import CAUSE_SEEDS, Options, article_cells,
 from fullspan.studies.movielens.record import RECORDED_SEED, is_recorded
 from fullspan.studies.movielens.work import DECILES, MEASURES, SCORES, train
 
-__all__ = ["MovieLensStudy", "shared_data"]
+__all__ = ["MovieLensStudy", "engine", "shared_data"]
 
 #: A rating of at least this is a liked one.
 LIKED = 4.0
@@ -64,6 +66,22 @@ def shared_data(ratings: Ratings, name: str) -> Data:
         "first_test_rows": test_rows[:5].tolist(),
     }
     return Data(shared, _digest(*(shared[key] for key in ("users", "items", "labels", "train", "test"))), described)
+
+
+def engine() -> str:
+    """The engine that the trainer would take here: part of the settings, since the two differ in the last digits.
+
+    Raises
+    ------
+    MissingExtraError
+        Neither numba nor torch is installed.
+    """
+    if find_spec("numba") is not None:
+        return "numba"
+    if find_spec("torch") is not None:
+        return "torch"
+    _extras.require("numba", "studies", "fullspan study movielens")
+    raise AssertionError("require raises where a package is missing")
 
 
 def _digest(*arrays: Any) -> str:
