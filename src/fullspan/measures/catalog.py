@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from fullspan.errors import UnknownNameError, did_you_mean
-from fullspan.measures import _entries_cloud, _entries_pairs, _entries_rows, _entries_spectrum
+from fullspan.measures import _entries_cloud, _entries_maps, _entries_pairs, _entries_rows, _entries_spectrum
 from fullspan.measures.entry import Measure
 from fullspan.measures.null import Null
 
 __all__ = ["ALIASES", "CATALOG", "Measure", "Null", "get", "names"]
 
 _FAMILIES = ("sparsity", "spectrum", "isotropy", "norms", "frequency", "neighbors", "drift", "similarity")
-_LISTS = (_entries_rows, _entries_spectrum, _entries_cloud, _entries_pairs)
+_LISTS = (_entries_rows, _entries_spectrum, _entries_cloud, _entries_pairs, _entries_maps)
 
 #: Every measure by name, by family, in the order of a report.
 CATALOG: Mapping[str, Measure] = MappingProxyType(

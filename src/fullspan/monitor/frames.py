@@ -12,6 +12,8 @@ import numpy as np
 from fullspan._typing import Array
 from fullspan.errors import InputError, UnknownNameError, did_you_mean
 from fullspan.measures import _check
+from fullspan.monitor.sample import map_rows
+from fullspan.store.records import Moment
 
 __all__ = ["Frames", "by_row", "choose_rows", "decile", "gather", "spread_out"]
 
@@ -24,8 +26,8 @@ class Frames:
     ----------
     table
         Its name.
-    steps, epochs
-        ``(n_frames,)``; epochs are NaN where nobody counted them.
+    moments
+        When each frame was copied.
     row_ids
         ``(n_rows,)`` what the rows are, in ascending order: positions in the table, or names.
     vectors
@@ -37,12 +39,20 @@ class Frames:
     """
 
     table: str
-    steps: Array
-    epochs: Array
+    moments: tuple[Moment, ...]
     row_ids: Array
     vectors: tuple[Array, ...]
     labels: Array | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def steps(self) -> Array:
+        return np.array([each.step for each in self.moments], dtype=np.int64)
+
+    @property
+    def epochs(self) -> Array:
+        """NaN where nobody counted them."""
+        return np.array([np.nan if each.epoch is None else each.epoch for each in self.moments], dtype=np.float64)
 
     @property
     def n_rows(self) -> int:
@@ -125,7 +135,7 @@ def _of_arrays(
     kept, notes = _thinned(call, len(arrays), max_frames)
     order = np.argsort(ids, kind="stable")
     vectors = tuple(arrays[each][order] for each in kept)
-    return Frames(table, when[kept], np.full(len(kept), np.nan), ids[order], vectors, notes=notes)
+    return Frames(table, tuple(Moment(int(when[each])) for each in kept), ids[order], vectors, notes=notes)
 
 
 def _of_run(call: str, run: Any, table: str | None, max_frames: int | None) -> Frames:
@@ -153,8 +163,7 @@ def _of_run(call: str, run: Any, table: str | None, max_frames: int | None) -> F
     labels = read[-1].labels
     return Frames(
         table=name,
-        steps=np.array([each.at.step for each in shots], dtype=np.int64),
-        epochs=np.array([np.nan if each.at.epoch is None else each.at.epoch for each in shots], dtype=np.float64),
+        moments=tuple(each.at for each in shots),
         row_ids=ids,
         vectors=vectors,
         labels=None if labels is None else labels[where[-1]],
@@ -222,17 +231,11 @@ def choose_rows(found: Frames, rows: int, seed: int, frequencies: Array | None) 
     n = found.n_rows
     if n <= rows:
         return found
-    random = np.random.default_rng(seed)
-    if frequencies is None:
-        chosen = random.choice(n, rows, replace=False)
-        how = f"{rows:,} of {n:,} rows, drawn with seed {seed}."
-    else:
-        order = np.argsort(-frequencies, kind="stable")
-        head = order[: rows // 2]
-        tail = random.choice(order[rows // 2 :], rows - len(head), replace=False)
-        chosen = np.concatenate([head, tail])
-        how = f"{rows:,} of {n:,} rows: the {len(head):,} most frequent, {len(tail):,} others drawn with seed {seed}."
-    return found.only(np.sort(chosen), how)
+    chosen = map_rows(n, rows, frequencies, seed)
+    how = f"{rows:,} of {n:,} rows, drawn with seed {seed}."
+    if frequencies is not None:
+        how = f"{rows:,} of {n:,} rows: the {rows // 2:,} most frequent, the others drawn with seed {seed}."
+    return found.only(chosen, how)
 
 
 def decile(values: Array) -> Array:
