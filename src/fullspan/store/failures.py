@@ -32,10 +32,11 @@ def translated(path: Path, call: str) -> Iterator[None]:
         raise said(error, path, call) from error
 
 
-def said(error: sqlite3.Error, path: Path, call: str) -> FullspanError:
+def said(error: Exception, path: Path, call: str) -> FullspanError:
     """The error of fullspan that says what `error` means for the run at `path`."""
     name = getattr(error, "sqlite_errorname", None) or ""
-    if name.startswith(_DAMAGED) or (isinstance(error, sqlite3.DatabaseError) and "malformed" in str(error)):
+    odd = not isinstance(error, sqlite3.Error) or "malformed" in str(error) or "decode" in str(error)
+    if odd or name.startswith(_DAMAGED):
         return FormatError(
             f"{call} needs a run that can be read; got a damaged file in {str(path)!r} ({error}). "
             "`sqlite3 run.sqlite .recover` saves what is left of it."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +104,7 @@ class Run:
     @property
     def attempts(self) -> list[Attempt]:
         """Everyone who wrote it, the first one first."""
-        rows = self._ask("Run.attempts", _ATTEMPTS)
-        return [Attempt(*row[:9], config=None if row[9] is None else json.loads(row[9])) for row in rows]
+        return self._ask("Run.attempts", _ATTEMPTS, made=_attempt)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -130,12 +129,12 @@ class Run:
     def tables(self) -> dict[str, WatchedTable]:
         """Name to table, in the order of their first mention; the run itself, whose name is empty, is not one."""
         query = "SELECT name, n_rows, dim, dtype, also, note FROM tab WHERE name != '' ORDER BY id"
-        rows = self._ask("Run.tables", query)
-        return {row[0]: WatchedTable(*row[:4], also=tuple(json.loads(row[4])), note=row[5]) for row in rows}
+        return {each.name: each for each in self._ask("Run.tables", query, made=_table)}
 
     def measures(self, table: str | None = None) -> dict[str, WatchedMeasure]:
         """Name to measure, of one table (``""`` is the run itself) or of all, where there are points."""
-        return {row[0]: WatchedMeasure(*row) for row in self._ask("Run.measures", _MEASURES, (table,))}
+        found = self._ask("Run.measures", _MEASURES, (table,), lambda row: WatchedMeasure(*row))
+        return {each.name: each for each in found}
 
     def points(
         self, table: str | None = None, measure: str | None = None, *, all_attempts: bool = False
@@ -154,7 +153,7 @@ class Run:
         UnknownNameError
             If the run has no such table or measure.
         """
-        return [_point(row) for row in self._rows("Run.points", table, measure, all_attempts)]
+        return self._points("Run.points", table, measure, all_attempts, made=_point)
 
     def curve(self, table: str, measure: str) -> Curve:
         """One measure of one table over time, as arrays; points without a value are left out and counted.
@@ -164,39 +163,39 @@ class Run:
         UnknownNameError
             If the run has no such table or measure.
         """
-        rows = self._rows("Run.curve", table, measure)
-        some = [row for row in rows if row[6] is not None]
-        epoch, samples, wall, value = (np.array([row[at] for row in some], "f8") for at in range(3, 7))
-        n_rows = np.array([row[7] or 0 for row in some], "i8")
-        steps = np.array([row[2] for row in some], "i8")
-        return Curve(table, measure, steps, epoch, samples, wall, value, n_rows, len(rows) - len(some))
+        rows = self._points("Run.curve", table, measure, made=_numbers)
+        some = [row for row in rows if row[4] is not None]
+        kinds = ("i8", "f8", "f8", "f8", "f8", "i8")
+        columns = [np.array([row[at] for row in some], kind) for at, kind in enumerate(kinds)]
+        return Curve(table, measure, *columns, undefined=len(rows) - len(some))
 
     def last_points(self) -> list[Point]:
         """The newest point of each table and measure; as fast for a long run as for a short one."""
-        return [_point(row) for row in self._ask("Run.last_points", _LAST)]
+        return self._ask("Run.last_points", _LAST, made=_point)
 
     def vectors(self, table: str, kind: str) -> list[tuple[Moment, np.ndarray]]:
         """The arrays of one kind, such as ``"singular_values"``, by step, with the moment each belongs to."""
-        rows = self._newest("Run.vectors", "vector", "dtype, shape, data", "kind = ?", (table, kind))
-        return [(_moment(row), unpacked(*row[4:7])) for row in rows]
+        return self._newest("Run.vectors", "vector", "dtype, shape, data", "kind = ?", (table, kind), _vector)
 
     def kinds(self, table: str) -> list[str]:
         """The kinds of vectors that a table has."""
         query = "SELECT DISTINCT kind FROM vector JOIN tab ON tab.id = vector.tab WHERE tab.name = ? ORDER BY kind"
-        return [kind for (kind,) in self._ask("Run.kinds", query, (table,))]
+        return self._ask("Run.kinds", query, (table,), made=lambda row: row[0])
 
     def snapshots(self, table: str) -> list[Snapshot]:
         """Where the sampled rows of a table lie, by step; `Snapshot.read` reads them."""
-        rows = self._newest("Run.snapshots", "snapshot", "n_rows, dim, file", "1", (table,))
-        return [Snapshot(_moment(row), self.path / row[6], row[4], row[5], row[7]) for row in rows]
+
+        def made(row: Sequence[Any]) -> Snapshot:
+            return Snapshot(_moment(row), self.path / row[6], row[4], row[5], row[7])
+
+        return self._newest("Run.snapshots", "snapshot", "n_rows, dim, file", "1", (table,), made)
 
     def events(self, *, all_attempts: bool = False) -> list[Event]:
         """What happened, in the order it was written."""
         query = f"""SELECT step, epoch, samples, wall, level, rule, tab, message, detail
             FROM event JOIN attempt ON attempt.id = event.attempt
             WHERE {"1" if all_attempts else "step <= cutoff"} ORDER BY event.id"""  # noqa: S608
-        rows = self._ask("Run.events", query)
-        return [Event(_moment(row), *row[4:8], detail=json.loads(row[8])) for row in rows]
+        return self._ask("Run.events", query, made=_event)
 
     def close(self) -> None:
         """Let go of what is kept in memory, if anything is."""
@@ -211,16 +210,26 @@ class Run:
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
 
-    def _ask(self, call: str, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def _ask(
+        self, call: str, query: str, values: Sequence[Any] = (), made: Callable[[Sequence[Any]], Any] = tuple
+    ) -> list[Any]:
+        """The rows of one query, each made into what the caller gives out while the file is known to be to blame."""
         with self._source.connection(call) as connection:
-            return connection.execute(query, values).fetchall()
+            return [made(row) for row in connection.execute(query, values)]
 
-    def _rows(self, call: str, table: str | None, measure: str | None, everything: bool = False) -> list[Any]:
-        wanted = {"tab": table, "measure": measure}
+    def _points(
+        self,
+        call: str,
+        table: str | None,
+        measure: str | None,
+        everything: bool = False,
+        *,
+        made: Callable[[Sequence[Any]], Any],
+    ) -> list[Any]:
         where = ["1" if everything else "point.step <= attempt.cutoff"]
         values = []
         with self._source.connection(call) as connection:
-            for kind, name in wanted.items():
+            for kind, name in (("tab", table), ("measure", measure)):
                 if name is not None:
                     where.append(f"point.{kind} = ?")
                     values.append(_number(connection, call, kind, name))
@@ -229,15 +238,23 @@ class Run:
                 where=" AND ".join(where),
                 group="" if everything else "GROUP BY point.tab, point.measure, point.step",
             )
-            return connection.execute(query, values).fetchall()
+            return [made(row) for row in connection.execute(query, values)]
 
-    def _newest(self, call: str, kind: str, columns: str, where: str, values: tuple[str, ...]) -> list[Any]:
+    def _newest(
+        self,
+        call: str,
+        kind: str,
+        columns: str,
+        where: str,
+        values: tuple[str, ...],
+        made: Callable[[Sequence[Any]], Any],
+    ) -> list[Any]:
         query = f"""SELECT step, epoch, samples, wall, {columns}, max(attempt) FROM {kind}
             JOIN attempt ON attempt.id = {kind}.attempt
             WHERE tab = ? AND {where} AND step <= cutoff GROUP BY step ORDER BY step"""  # noqa: S608
         with self._source.connection(call) as connection:
             tab = _number(connection, call, "tab", values[0])
-            return connection.execute(query, (tab, *values[1:])).fetchall()
+            return [made(row) for row in connection.execute(query, (tab, *values[1:]))]
 
 
 def open_run(path: str | os.PathLike[str]) -> Run:
@@ -288,3 +305,24 @@ def _moment(row: Sequence[Any]) -> Moment:
 
 def _point(row: Sequence[Any]) -> Point:
     return Point(row[0], row[1], Moment(*row[2:6]), *row[6:9])
+
+
+def _numbers(row: Sequence[Any]) -> tuple[Any, ...]:
+    """The columns of a curve: step, epoch, samples, wall, value, n_rows."""
+    return *row[2:7], row[7] or 0
+
+
+def _vector(row: Sequence[Any]) -> tuple[Moment, np.ndarray]:
+    return _moment(row), unpacked(*row[4:7])
+
+
+def _event(row: Sequence[Any]) -> Event:
+    return Event(_moment(row), *row[4:8], detail=json.loads(row[8]))
+
+
+def _table(row: Sequence[Any]) -> WatchedTable:
+    return WatchedTable(*row[:4], also=tuple(json.loads(row[4])), note=row[5])
+
+
+def _attempt(row: Sequence[Any]) -> Attempt:
+    return Attempt(*row[:9], config=None if row[9] is None else json.loads(row[9]))

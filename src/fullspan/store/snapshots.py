@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -57,15 +58,15 @@ class Snapshot:
             If it is damaged.
         """
         try:
-            with np.load(self.path, allow_pickle=False) as file:
-                labels = file["labels"] if "labels" in file.files else None
-                return Rows(file["row_ids"], file["vectors"], labels)
+            with self.path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                labels = arrays["labels"] if "labels" in arrays.files else None
+                return Rows(arrays["row_ids"], arrays["vectors"], labels)
         except FileNotFoundError as error:
             raise MissingFileError(
                 f"Snapshot.read needs the file it was written to; got none at {str(self.path)!r}. "
                 "It was moved or deleted; the curves of the run are in another file."
             ) from error
-        except (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError) as error:
+        except (zipfile.BadZipFile, zlib.error, ValueError, TypeError, KeyError, EOFError, OSError) as error:
             raise FormatError(
                 f"Snapshot.read needs a whole .npz file; got {str(self.path)!r} ({error}). It is damaged."
             ) from error

@@ -6,10 +6,11 @@ import contextlib
 import shutil
 import sqlite3
 import tempfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from fullspan.errors import FormatError, MissingFileError
+from fullspan.errors import FormatError, FullspanError, MissingFileError
 from fullspan.store.failures import said
 from fullspan.store.places import FILE
 from fullspan.store.schema import MIGRATIONS, TIMEOUT, check_version, migrate
@@ -42,7 +43,7 @@ class Source:
 
     @contextlib.contextmanager
     def connection(self, call: str) -> Iterator[sqlite3.Connection]:
-        """A connection in autocommit mode; SQLite's errors inside become errors of fullspan."""
+        """A connection in autocommit mode; what goes wrong with it or its answers is an error of fullspan."""
         try:
             connection, lasting = self._connected()
             try:
@@ -50,7 +51,9 @@ class Source:
             finally:
                 if not lasting:
                     connection.close()
-        except sqlite3.Error as error:
+        except FullspanError:
+            raise
+        except (sqlite3.Error, zlib.error, ValueError, TypeError) as error:  # of values that no writer wrote
             raise said(error, self.home, call) from error
 
     def close(self) -> None:
