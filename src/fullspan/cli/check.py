@@ -14,7 +14,7 @@ from fullspan.cli.progress import progress_bar
 
 __all__ = ["check"]
 
-_HELP = """Hold the tables of FILE, or a report that `fullspan measure --json` wrote, against rules.
+_HELP = """Hold the tables of FILE, a report that `fullspan measure --json` wrote, or a watched run against rules.
 
 The rules that ship with the package always apply; --rules adds limits, waivers and checks of your own.
 
@@ -30,13 +30,21 @@ fullspan check items.npy
 fullspan check items.npy --init --out fullspan.toml
 fullspan check items.npy --rules fullspan.toml --format github
 fullspan check today.json --rules fullspan.toml --baseline good.json
+fullspan check runs/mf --rules fullspan.toml --baseline runs/main
+fullspan check runs/good --init --out fullspan.toml
 """
 
 
 @click.command(cls=Command, help=_HELP, examples=_EXAMPLES)
 @file_argument()
 @option("--rules", "-r", metavar="FILE", type=click.Path(), section="Rules", help="Limits, waivers and checks (toml).")
-@option("--baseline", metavar="FILE", type=click.Path(), section="Rules", help="A good report (json) to compare with.")
+@option(
+    "--baseline",
+    metavar="FILE",
+    type=click.Path(),
+    section="Rules",
+    help="A good report (json) or run to compare with.",
+)
 @option("--init", is_flag=True, section="Rules", help="Propose rules from this run instead of checking it.")
 @data_options
 @option("--by", metavar="WHAT", section="Data", help="Check groups too: label, frequency, or a column.")
@@ -71,14 +79,16 @@ def check(
 
 
 def _measuring(file: str, data: dict[str, Any]) -> dict[str, Any]:
-    """Options for measuring FILE; a saved report was measured before, and takes none."""
+    """Options for measuring FILE; a saved report or a run was measured before, and takes none."""
     from fullspan.jobs.saved import is_saved_report
+    from fullspan.store.runs import is_run
 
     given = {key: value for key, value in data.items() if value not in (None, ())}
-    if given and is_saved_report(file):
-        name = next(iter(given))
+    kind = "report" if is_saved_report(file) else "run" if is_run(file) else None
+    if given and kind:
+        name = next(iter(given)).replace("_", "-")
         raise click.UsageError(
-            f"--{name} says how to measure a table, but {file!r} is a report: it was measured before."
+            f"--{name} says how to measure a table, but {file!r} is a {kind}: it was measured before."
         )
     if "table" in given:
         given["table"] = list(given["table"])
@@ -93,8 +103,12 @@ def _checked(file: str, rules: str | None, baseline: str | None, options: dict[s
 
 def _proposed(file: str, options: dict[str, Any], told: Any) -> str:
     from fullspan.jobs.check import propose_rules
+    from fullspan.jobs.propose_run import propose_run_rules
     from fullspan.jobs.saved import is_saved_report, load_report
+    from fullspan.store.runs import is_run
 
+    if is_run(file):
+        return propose_run_rules(file)
     if is_saved_report(file):
         return propose_rules(load_report(file))
     from fullspan.jobs.measure import measure

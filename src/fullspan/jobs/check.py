@@ -4,74 +4,31 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from fullspan.diagnose import Check, RulesFile, Thresholds, diagnose
-from fullspan.diagnose.rules import DOCS, RULES, waived
+from fullspan.diagnose.rules import RULES, waived
 from fullspan.diagnose.thresholds import matches
-from fullspan.errors import NothingEvaluatedError, UnknownNameError, did_you_mean
+from fullspan.errors import InputError, NothingEvaluatedError, UnknownNameError, did_you_mean
+from fullspan.jobs.check_result import (
+    CheckResult,
+    not_evaluated,
+    not_judged,
+    outside,
+    refuse_no_baseline,
+    sorted_out,
+)
+from fullspan.jobs.check_run import check_run
 from fullspan.jobs.results import Report, TableReport
 from fullspan.jobs.saved import is_saved_report, load_report
 from fullspan.measures import catalog
 from fullspan.store.records import Finding, Reading
+from fullspan.store.runs import is_run
 
 __all__ = ["CheckResult", "check", "propose_rules"]
-
-_CHECK_DOCS = "fullspan check --help"
-
-
-@dataclass(frozen=True)
-class CheckResult:
-    """What a check found.
-
-    Parameters
-    ----------
-    report
-        The report that was checked; its findings are those of the rules and of the checks together.
-    failures, warnings, notes
-        Findings that are not waived, by severity; a ``[[check]]`` is called ``check:MEASURE``.
-    waived
-        Findings under a waiver that has not expired.
-    unevaluated
-        What was asked for and could not be evaluated, each with the reason in its title: never a pass.
-    n_evaluated
-        How many checks and rules were evaluated, over all tables.
-    """
-
-    report: Report
-    failures: tuple[Finding, ...] = ()
-    warnings: tuple[Finding, ...] = ()
-    notes: tuple[Finding, ...] = ()
-    waived: tuple[Finding, ...] = ()
-    unevaluated: tuple[Finding, ...] = ()
-    n_evaluated: int = 0
-
-    @property
-    def passed(self) -> bool:
-        """Whether nothing failed and everything that was asked for was evaluated."""
-        return self.exit_code == 0
-
-    @property
-    def exit_code(self) -> int:
-        """1 when a check failed, 3 when something could not be evaluated, 0 otherwise (errors raise: 2 and 3)."""
-        return 1 if self.failures else 3 if self.unevaluated else 0
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """All of them, gravest first: failures, unevaluated, warnings, notes, waived."""
-        return self.failures + self.unevaluated + self.warnings + self.notes + self.waived
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values: ``passed``, ``exit_code``, counts, and the report under its versioned schema."""
-        return {
-            "passed": self.passed,
-            "exit_code": self.exit_code,
-            "n_evaluated": self.n_evaluated,
-            "unevaluated": [{"table": each.table, "rule": each.rule, "why": each.title} for each in self.unevaluated],
-            "report": self.report.to_dict(),
-        }
 
 
 def check(
@@ -87,11 +44,13 @@ def check(
     Parameters
     ----------
     source
-        What :func:`fullspan.measure` takes, a :class:`Report`, or the path of a report saved as JSON.
+        What :func:`fullspan.measure` takes, a :class:`Report`, the path of a report saved as JSON, or the directory of
+        a watched training run.
     rules
         Path of a ``fullspan.toml`` or a :class:`~fullspan.diagnose.RulesFile`; None applies the rules as they ship.
     baseline
-        A report or the path of one, for checks relative to a baseline, in place of the ``[baseline]`` of the file.
+        A report or the path of one, for checks relative to a baseline, in place of the ``[baseline]`` of the file; for
+        a run, another run.
     today
         The day on which waivers are judged; None takes the current one.
     options
@@ -119,6 +78,8 @@ def check(
     >>> [finding.rule for finding in fs.check(E + 10).failures]
     ['mean-shift']
     """
+    if isinstance(source, (str, os.PathLike)) and is_run(source):
+        return check_run(source, rules, baseline=baseline, today=today, **options)
     file = rules if isinstance(rules, RulesFile) else None if rules is None else RulesFile.load(rules)
     report = _report_of(source, file, options)
     if not len(report):
@@ -127,29 +88,30 @@ def check(
     thresholds = Thresholds.load() if file is None else file.thresholds
     if file is not None:
         file.refuse_unmatched(report.tables)
-    good = _baseline_of(baseline, file, checks)
+    good = _baselines(baseline if baseline is not None or file is None else file.baseline, checks)
     tables, unevaluated, evaluated = {}, [], 0
-    alone = len(report) == 1 and good is not None and len(good) == 1  # one table against one: names may differ
     for key, table in report.tables.items():
-        before = None if good is None else next(iter(good)) if alone else good.tables.get(key)
         found = list(diagnose(replace(table.record, table=key), thresholds, today=today))
+        failed: set[int] = set()  # of the conditions of one [[check]] the gravest counts
         for each in checks:
-            if matches(key, each.tables):
+            if matches(key, each.tables) and each.entry not in failed:
+                before = _before(good.get(each.baseline), key, len(report) == 1)
                 outcome, could = _evaluate(each, key, table, before)
                 evaluated += could
                 if outcome is not None and could:
+                    failed.add(each.entry)
                     found.append(waived(outcome, thresholds.waivers, today))
                 elif outcome is not None:
                     unevaluated.append(outcome)
         judged = {rule.name for rule in RULES.values() if rule.judges(table.record)}
         evaluated += sum(thresholds.limits(rule, key) is not None for rule in judged)
-        unevaluated += _not_judged(key, thresholds, judged, table)
+        unevaluated += not_judged(key, thresholds, judged, table.record)
         tables[key] = TableReport(table.record, tuple(found))
     if not evaluated and not unevaluated:
         raise NothingEvaluatedError(
             "check needs readings and rules to judge them by; got a report without readings, or rules that are all off."
         )
-    return _sorted_out(Report(tables, report.provenance), tuple(unevaluated), evaluated)
+    return sorted_out(Report(tables, report.provenance), unevaluated, evaluated)
 
 
 def _report_of(source: Any, file: RulesFile | None, options: Mapping[str, Any]) -> Report:
@@ -169,41 +131,68 @@ def _report_of(source: Any, file: RulesFile | None, options: Mapping[str, Any]) 
     return measure(source, **asked)
 
 
-def _baseline_of(baseline: Any, file: RulesFile | None, checks: tuple[Check, ...]) -> Report | None:
-    chosen = baseline if baseline is not None or file is None else file.baseline
-    if chosen is None:
-        needed = next((each for each in checks if each.relative_to == "baseline"), None)
-        if needed is not None:
-            raise NothingEvaluatedError(
-                f"A check of {needed.measure} relative to a baseline needs a baseline report; got none. "
-                'Add [baseline] with report = "good.json", or call with --baseline good.json.'
-            )
+def _baselines(default: Any, checks: tuple[Check, ...]) -> dict[Any, Report]:
+    """The baseline reports: that of a check by its path, the one for all others under None."""
+    found: dict[Any, Report] = {} if default is None else {None: _baseline(default)}
+    for each in checks:
+        if each.compares and each.baseline is None and default is None:
+            raise refuse_no_baseline(each)
+        if each.baseline is not None and each.baseline not in found:
+            found[each.baseline] = _baseline(each.baseline)
+    return found
+
+
+def _baseline(chosen: Any) -> Report:
+    if isinstance(chosen, Report):
+        return chosen
+    if isinstance(chosen, (str, os.PathLike)) and is_run(chosen):
+        raise InputError(
+            f"A table needs a report as its baseline; got the run {os.fspath(chosen)!r}. Write one "
+            "with: fullspan measure TABLE --out good.json"
+        )
+    return load_report(chosen)
+
+
+def _before(good: Report | None, key: str, alone: bool) -> TableReport | None:
+    """The table of the baseline; one table is compared with one whatever they are called."""
+    if good is None:
         return None
-    return chosen if isinstance(chosen, Report) else load_report(chosen)
+    return next(iter(good)) if alone and len(good) == 1 else good.tables.get(key)
 
 
 def _evaluate(each: Check, key: str, table: TableReport, before: TableReport | None) -> tuple[Finding | None, bool]:
     """The finding of a check and whether it could be evaluated; no finding when it passed."""
-    reading, why = _reading(each, key, table)
+    why = _of_a_run(each, table)
+    reading, why = (None, why) if why else _reading(each, key, table)
     if reading is None or reading.value is None:
-        return _not_evaluated(each, key, why), False
-    unit, why = _unit(each, key, table, reading, before)
-    if unit is None:
-        return _not_evaluated(each, key, why), False
-    value, error = reading.value / unit, abs((reading.standard_error or 0.0) / unit)
+        return not_evaluated(each, key, why), False
+    scale, why = _scale(each, key, table, reading, before)
+    if scale is None:
+        return not_evaluated(each, key, why), False
+    offset, unit = scale
+    value, error = (reading.value - offset) / unit, abs((reading.standard_error or 0.0) / unit)
     leeway = each.errors * error
     low = each.minimum is not None and value + leeway < each.minimum
     if reading.below_resolution and each.minimum is not None and not low:  # the value is only known to be at most this
         why = (
             f"its value of at most {reading.value:.3g} is below what {table.record.dtype} resolves, so min says nothing"
         )
-        return _not_evaluated(each, key, why), False
-    high = each.maximum is not None and value - leeway > each.maximum
-    if not (low or high):
+        return not_evaluated(each, key, why), False
+    if not each.outside(value, leeway):
         return None, True
     threshold = each.minimum if low else each.maximum
     assert threshold is not None
-    return _outside(each, key, reading, value, unit, threshold), True
+    return _outside(each, key, reading, value, scale, threshold), True
+
+
+def _of_a_run(each: Check, table: TableReport) -> str:
+    """What a check asks for that only a run has, or that this table does not have rows for."""
+    if each.window > 1 or each.at.clock not in ("last", "any"):
+        asked = f"window = {each.window}" if each.window > 1 else f'at = "{each.at}"'
+        return f"{asked} is about the points of a run; a table is a single one"
+    if table.record.n_rows < each.min_rows:
+        return f"it has {table.record.n_rows:,} rows, and the check asks for min_rows = {each.min_rows}"
+    return ""
 
 
 def _reading(each: Check, key: str, table: TableReport) -> tuple[Reading | None, str]:
@@ -225,98 +214,49 @@ def _missing(measure: str) -> str:
     return f"{measure} was not measured: the report leaves it out"
 
 
-def _unit(
+def _scale(
     each: Check, key: str, table: TableReport, reading: Reading, before: TableReport | None
-) -> tuple[float | None, str]:
-    """What the value is divided by, or why there is no such number."""
+) -> tuple[tuple[float, float] | None, str]:
+    """What is subtracted from the value and what it is then divided by, or why there are no such numbers."""
     if each.relative_to == "absolute":
-        return 1.0, ""
+        return (0.0, 1.0), ""
     if each.relative_to == "dim":
-        return float(table.record.dim), ""
+        return (0.0, float(table.record.dim)), ""
     if each.relative_to == "null":
         if reading.null is None or reading.null <= 0.0:
             kind = "no null" if reading.null is None else f"a null of {reading.null:.4g}"
             return None, f'{each.measure} has {kind}, so it cannot be relative to it: take relative_to = "absolute"'
-        return reading.null, ""
+        return (0.0, reading.null), ""
     if before is None:
         return None, "the baseline report has no table of this name"
     found, _ = _reading(each, key, before)
+    if found is not None and found.value is not None and each.relative_to == "difference":
+        return (found.value, 1.0), ""
     if found is None or found.value is None or found.value <= 0.0:
         has = "none" if found is None or found.value is None else f"{found.value:.4g}"
         return None, (
             f"a limit relative to the baseline needs {each.measure} above 0 there; the baseline report has {has}: "
-            'take relative_to = "absolute"'
+            'take relative_to = "absolute", or a difference such as "drop > 0.02"'
         )
-    return found.value, ""
+    return (0.0, found.value), ""
 
 
-def _not_evaluated(each: Check, key: str, why: str) -> Finding:
-    where = f"line {each.line}: " if each.line else ""
-    return Finding(
-        rule=each.rule,
-        severity="fail",
-        title=f"{where}{each.measure} of {key} could not be checked: {why}",
-        cause="A check that cannot be evaluated is not a pass.",
-        docs=_CHECK_DOCS,
-        table=key,
-        group=each.group,
-    )
-
-
-def _not_judged(key: str, thresholds: Thresholds, judged: set[str], table: TableReport) -> list[Finding]:
-    """The rules that the file sets limits for on this table, and that lack what they read."""
-    asked = {
-        rule: override
-        for override in thresholds.overrides
-        if matches(key, override.tables)
-        for rule, change in override.limits.items()
-        if change is not None
-    }
-    return [
-        Finding(
-            rule=rule,
-            severity="fail",
-            title=f"line {asked[rule].line}: {rule} could not be judged on {key}: {RULES[rule].lacks(table.record)}",
-            cause="A rule that cannot be judged is not a pass.",
-            docs=f"{DOCS} {rule}",
-            table=key,
-        )
-        for rule in asked
-        if rule not in judged and thresholds.limits(rule, key) is not None
-    ]
-
-
-def _outside(each: Check, key: str, reading: Reading, value: float, unit: float, threshold: float) -> Finding:
+def _outside(
+    each: Check, key: str, reading: Reading, value: float, scale: tuple[float, float], threshold: float
+) -> Finding:
+    offset, unit = scale
     relative = {} if each.relative_to == "absolute" else {f"relative_to_{each.relative_to}": value, "unit": unit}
+    if each.relative_to == "difference":
+        relative = {"baseline": offset, "difference": value}
     evidence = {
         "measure": each.measure,
         "value": reading.value,
         "standard_error": reading.standard_error,
         "null": reading.null,
-        "threshold": threshold * unit,
+        "threshold": threshold * unit + offset,
         **relative,
     }
-    of = {"absolute": "", "null": " times its null", "dim": " times dim", "baseline": " times the baseline"}
-    entry = catalog.CATALOG[each.measure]
-    return Finding(
-        rule=each.rule,
-        severity=each.severity,
-        title=f"{each.measure} is {value:.4g}{of[each.relative_to]}; it has to be {each.limits}",
-        evidence=({name: number for name, number in evidence.items() if number is not None},),
-        cause=f"{entry.title}: {entry.range}.",
-        remedy=f"Read what the measure tells with: fullspan measures {each.measure}",
-        verify="fullspan check TABLE --rules fullspan.toml",
-        docs=_CHECK_DOCS,
-        table=key,
-        group=each.group,
-    )
-
-
-def _sorted_out(report: Report, unevaluated: tuple[Finding, ...], evaluated: int) -> CheckResult:
-    alive = [finding for finding in report.findings if finding.waived is None]
-    grades = {grade: tuple(each for each in alive if each.severity == grade) for grade in ("fail", "warn", "note")}
-    over = tuple(finding for finding in report.findings if finding.waived is not None)
-    return CheckResult(report, grades["fail"], grades["warn"], grades["note"], over, unevaluated, evaluated)
+    return outside(each, key, f"{each.measure} is {value:.4g}{each.of}", evidence)
 
 
 #: What `propose_rules` guards: measure, which side is guarded, and the least margin, relative or absolute.
@@ -377,9 +317,9 @@ def propose_rules(report: Any, *, tables: Iterable[str] | None = None, today: dt
         "# Proposed from a good run: see `fullspan check --help`. Every limit has room for four standard errors.\n"
     ]
     for name in names:
-        glob = "*" if len(whole) == 1 else _literal(name)
+        glob = "*" if len(whole) == 1 else literal(name)
         parts += _proposed(glob, whole.tables[name])
-        parts += _proposed_waivers(glob, whole.tables[name], day + dt.timedelta(days=_WAIVED_DAYS))
+        parts += waivers_of(glob, whole.tables[name], day)
     if len(parts) == 1:
         raise NothingEvaluatedError("propose_rules needs readings to guard; got a report without any of them.")
     return "\n".join(parts)
@@ -399,20 +339,22 @@ def _proposed(glob: str, table: TableReport) -> list[str]:
         error = "" if reading.standard_error is None else f" ± {reading.standard_error:.2g}"
         parts.append(
             f"[[check]]  # this run: {value:.6g}{error}\n"
-            f"tables = {_toml(glob)}\n"
-            f"measure = {_toml(measure)}\n"
+            f"tables = {toml_of(glob)}\n"
+            f"measure = {toml_of(measure)}\n"
             f"{side} = {float(f'{limit:.6g}')!r}\n"
             'severity = "fail"\n'
         )
     return parts
 
 
-def _proposed_waivers(glob: str, table: TableReport, until: dt.date) -> list[str]:
+def waivers_of(glob: str, table: TableReport, today: dt.date) -> list[str]:
+    """A ``[[waive]]`` of 90 days for each rule that fails on a table."""
+    until = today + dt.timedelta(days=_WAIVED_DAYS)
     failing = [finding for finding in table.findings if finding.severity == "fail" and finding.waived is None]
     return [
         f"[[waive]]  # {finding.title.translate(_ONE_LINE)}\n"
-        f"tables = {_toml(glob)}\n"
-        f"rule = {_toml(finding.rule)}\n"
+        f"tables = {toml_of(glob)}\n"
+        f"rule = {toml_of(finding.rule)}\n"
         'reason = "present in the run that these rules were proposed from: look at it before this date"\n'
         f"until = {until.isoformat()}\n"
         for finding in {each.rule: each for each in failing if not each.rule.startswith("check:")}.values()
@@ -422,11 +364,11 @@ def _proposed_waivers(glob: str, table: TableReport, until: dt.date) -> list[str
 _ONE_LINE = dict.fromkeys((*range(32), 127), " ")
 
 
-def _literal(name: str) -> str:
+def literal(name: str) -> str:
     """A glob that matches the name and nothing else, even when it has the characters of a glob."""
     return "".join(f"[{each}]" if each in "*?[" else each for each in name)
 
 
-def _toml(text: str) -> str:
-    """A TOML basic string: JSON's escapes are a subset of TOML's, but for the delete character."""
+def toml_of(text: str) -> str:
+    """Text as a TOML basic string: JSON's escapes are a subset of TOML's, but for the delete character."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -101,7 +101,7 @@ class Report:
         Each has ``table``, ``n_rows``, ``dim``, ``worst``, and where it was read ``information_abundance`` with
         ``null`` and ``relative_to_null``, and ``relative_singular_values``: σ_j/σ_1, a row of the heat map of fields.
         """
-        return [_beside(name, table) for name, table in self.tables.items()]
+        return [_beside(name, table) for name, table in self.tables.items() if table.record.dim]
 
     def to_json(self, indent: int | None = 2) -> str:
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False, default=_plain)

@@ -164,7 +164,7 @@ def test_json_follows_the_schema(make, schema):
 def test_the_schema_refuses_what_is_wrong(schema):
     plain = json.loads(planted.healthy().to_json())
     plain["schema"] = "fullspan-report/2.0"
-    plain["tables"][0]["dim"] = 0
+    plain["tables"][0]["dim"] = -1
     plain["tables"][0]["surprise"] = 1
     del plain["tables"][0]["readings"]["gini_index"]["value"]
     found = problems(plain, schema, schema)

@@ -27,9 +27,9 @@ def render_check(result: Any, *, color: bool = False, findings: bool = True, **l
     last = _verdict(result)
     if color:
         last = f"\x1b[1;{_COLORS.get(result.exit_code, '0')}m{last}\x1b[0m"
-    body = ""
+    body = f"{words.clean(result.run['told'])}\n\n" if result.run and findings else ""
     if findings and result.findings:
-        body = render_text(result.report, color=color, readings=False, **looks) + "\n"
+        body += render_text(result.report, color=color, readings=False, **looks) + "\n"
         body += "".join(f"? {words.clean(each.title)}\n" for each in result.unevaluated)
         body += "\n" if result.unevaluated else ""
     return f"{body}{last}\n"

@@ -170,11 +170,15 @@ def abundance_of(row: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def shape_of(record: Any) -> str:
+    if not record.dim:  # a training run itself: its loss and other scalars
+        return count(len(record.readings), "scalar")
     return f"{record.n_rows:,} × {record.dim:,} {clean(record.dtype)}"
 
 
 def facts(record: Any) -> list[str]:
     """How the numbers were had: passes, rows left out, samples."""
+    if not record.passes:  # a table of a training run: its first note says when it was read
+        return list(record.notes[:1])
     lines = [count(record.passes, "pass", "passes")]
     if record.n_excluded:
         lines.append(f"{count(record.n_excluded, 'row')} with NaN or infinity left out")
