@@ -22,6 +22,9 @@ _HOMES = {
     "load_report": "jobs.saved",
     "render_page": "report.page",
     "write_page": "report.page",
+    "render_run_page": "report.run_page",
+    "write_run_page": "report.run_page",
+    "save_run_figures": "report.run_figures",
     # measures
     "gini_index": "measures.sparsity",
     "hoyer_sparsity": "measures.sparsity",
@@ -171,6 +174,11 @@ _HOMES = {
     "WatchedTable": "store.records",
     "WatchedMeasure": "store.records",
     "MapFrames": "store.records",
+    "compare_runs": "jobs.runs",
+    "export_run": "jobs.export",
+    "list_runs": "jobs.runs",
+    "RunComparison": "jobs.runs",
+    "RunSummary": "jobs.runs",
     "StoreError": "store.failures",
     "RunBusyError": "store.failures",
     # watching under a framework, and where values also go

@@ -19,9 +19,14 @@ from fullspan.jobs.check_result import CheckResult as CheckResult
 from fullspan.jobs.drift import DriftReport as DriftReport
 from fullspan.jobs.drift import TableDrift as TableDrift
 from fullspan.jobs.drift import drift as drift
+from fullspan.jobs.export import export_run as export_run
 from fullspan.jobs.measure import measure as measure
 from fullspan.jobs.results import Report as Report
 from fullspan.jobs.results import TableReport as TableReport
+from fullspan.jobs.runs import RunComparison as RunComparison
+from fullspan.jobs.runs import RunSummary as RunSummary
+from fullspan.jobs.runs import compare_runs as compare_runs
+from fullspan.jobs.runs import list_runs as list_runs
 from fullspan.jobs.saved import load_report as load_report
 from fullspan.measures.abundance import information_abundance as information_abundance
 from fullspan.measures.abundance import null_information_abundance as null_information_abundance
@@ -141,6 +146,9 @@ from fullspan.monitor.skorch import SkorchWatcher as SkorchWatcher
 from fullspan.monitor.transformers import TransformersWatcher as TransformersWatcher
 from fullspan.report.page import render_page as render_page
 from fullspan.report.page import write_page as write_page
+from fullspan.report.run_figures import save_run_figures as save_run_figures
+from fullspan.report.run_page import render_run_page as render_run_page
+from fullspan.report.run_page import write_run_page as write_run_page
 from fullspan.store.failures import RunBusyError as RunBusyError
 from fullspan.store.failures import StoreError as StoreError
 from fullspan.store.places import find_runs as find_runs

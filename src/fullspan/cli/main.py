@@ -27,6 +27,8 @@ PLACES = {
     "words": ("fullspan.cli.words:words", "Score word vectors against human judgements of similarity."),
     "datasets": ("fullspan.cli.datasets:datasets", "List data to train on, and where it was found."),
     "study": ("fullspan.cli.study:study", "Run an experiment whole, and answer the claims it was made to test."),
+    "report": ("fullspan.cli.report:report", "Write training runs as one HTML page: curves, spectra, maps, findings."),
+    "runs": ("fullspan.cli.runs:runs", "List training runs, compare two, or export one."),
     "demo": ("fullspan.cli.demo:demo", "Measure the bundled GloVe table."),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from fullspan.jobs.formats import words
 from fullspan.store.records import Event, Moment, Point
 
-__all__ = ["Content", "Series", "content_of", "is_full", "moments_of", "value_of"]
+__all__ = ["Content", "Series", "content_of", "is_full", "value_of"]
 
 _HIGHER = ("accuracy", "auc", "recall", "precision", "ndcg", "map", "mrr", "hit_rate", "f1")
 _TITLES = {
@@ -69,6 +70,22 @@ class Content:
     series: Sequence[Series]
     spectra: Mapping[str, Sequence[tuple[Moment, np.ndarray]]]
     events: Sequence[Event]
+
+    @cached_property
+    def moments(self) -> list[Moment]:
+        """One moment a step, with the clocks that anybody read at it."""
+        by_step: dict[int, Moment] = {}
+        points = (point.at for series in self.series for point in series.points)
+        vectors = (at for some in self.spectra.values() for at, _ in some)
+        for at in (*points, *vectors):
+            known = by_step.get(at.step)
+            if known is None:
+                by_step[at.step] = at
+            elif known.epoch is None or known.samples is None:
+                epoch = at.epoch if known.epoch is None else known.epoch
+                samples = at.samples if known.samples is None else known.samples
+                by_step[at.step] = Moment(at.step, epoch, samples, known.wall)
+        return [by_step[step] for step in sorted(by_step)]
 
     def title(self, measure: str) -> str:
         """What a measure is called: as the run describes it, unless that is a sentence of the catalog."""
@@ -147,19 +164,3 @@ def is_full(point: Point, table: Any) -> bool:
     """Whether a point was read from every row of its table."""
     n_rows = getattr(table, "n_rows", None)
     return point.n_rows is not None and n_rows is not None and point.n_rows >= n_rows
-
-
-def moments_of(content: Content) -> list[Moment]:
-    """One moment a step, with the clocks that anybody read at it."""
-    by_step: dict[int, Moment] = {}
-    points = (point.at for series in content.series for point in series.points)
-    vectors = (at for some in content.spectra.values() for at, _ in some)
-    for at in (*points, *vectors):
-        known = by_step.get(at.step)
-        if known is None:
-            by_step[at.step] = at
-        elif known.epoch is None or known.samples is None:
-            epoch = at.epoch if known.epoch is None else known.epoch
-            samples = at.samples if known.samples is None else known.samples
-            by_step[at.step] = Moment(at.step, epoch, samples, known.wall)
-    return [by_step[step] for step in sorted(by_step)]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fullspan.jobs.formats import words
-from fullspan.report.run_content import Content, Series, content_of, is_full, moments_of, value_of
+from fullspan.report.run_content import Content, Series, content_of, is_full, value_of
 from fullspan.report.run_pack import (
     color_of,
     floats,
@@ -45,7 +45,7 @@ def run_data(run: Any, maps: Sequence[MapFrames] = ()) -> dict[str, Any]:
     """
     content = content_of(run)
     tables = list(dict.fromkeys([*content.tables, *(each.table for each in content.series if each.table)]))
-    moments = moments_of(content)
+    moments = content.moments
     axes = _Axes(moments)
     start = moments[0].wall if moments else 0.0
     most = _cap(content.series)

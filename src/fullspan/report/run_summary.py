@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from fullspan.jobs.formats import words
-from fullspan.report.run_content import Content, Series, moments_of, value_of
+from fullspan.report.run_content import Content, Series, value_of
 from fullspan.store.records import Point
 
-__all__ = ["Status", "headlines_of", "lasted", "run_facts", "status_of", "summary_of"]
+__all__ = ["Status", "headlines_of", "lasted", "plain_summary", "run_facts", "status_of", "summary_of"]
 
 
 class Status(NamedTuple):
@@ -23,7 +23,7 @@ class Status(NamedTuple):
 
 def status_of(run: Content) -> Status:
     """How a run ended, or that it did not."""
-    last = next(reversed(moments_of(run)), None)
+    last = next(reversed(run.moments), None)
     where = f"step {last.step:,}" + ("" if last.epoch is None else f" (epoch {last.epoch:.4g})") if last else ""
     reached = f"the last reading is at {where}" if where else "nothing was read"
     sentences = {
@@ -72,7 +72,7 @@ def _day(created: float) -> str:
 
 def headlines_of(run: Content) -> list[dict[str, str]]:
     """The numbers on top: steps, epochs, time, losses, and what the watching cost."""
-    moments = moments_of(run)
+    moments = run.moments
     if not moments:
         return []
     last = moments[-1]
@@ -193,3 +193,39 @@ def _best_cell(series: Series, better: str, unit: str) -> dict[str, Any]:
     chosen = (max if better == "higher" else min)(points, key=lambda point: value_of(point) or 0.0)
     cell = _cell(chosen.value, unit)
     return cell | {"text": f"{cell['text']} at {chosen.at.step:,}"}
+
+
+def plain_summary(run: Content) -> dict[str, Any]:
+    """How a run ended, and the ends and extremes of its curves, as values that JSON can hold."""
+    status = status_of(run)
+    last = next(reversed(run.moments), None)
+    return {
+        "name": run.name,
+        "path": run.path,
+        "status": status.word,
+        "verdict": status.said,
+        "attempts": run.n_attempts,
+        "created": run.created,
+        "step": None if last is None else last.step,
+        "epoch": None if last is None else last.epoch,
+        "samples": None if last is None else last.samples,
+        "tables": {name: {"n_rows": each.n_rows, "dim": each.dim} for name, each in run.tables.items()},
+        "curves": [_plain(series) for series in run.series],
+    }
+
+
+def _plain(series: Series) -> dict[str, Any]:
+    points, final = series.defined, series.points[-1]
+    values = [point.value for point in points if point.value is not None]
+    return {
+        "table": series.table,
+        "measure": series.measure,
+        "first": values[0] if values else None,
+        "last": value_of(final),
+        "why": final.why,
+        "lowest": min(values, default=None),
+        "highest": max(values, default=None),
+        "step": final.at.step,
+        "readings": len(series.points),
+        "undefined": len(series.points) - len(points),
+    }
