@@ -38,8 +38,8 @@ class CheckResult:
         How many checks and rules were evaluated, over all tables.
     run
         Of a run: ``name``, ``path``, ``status`` (``"finished"``, ``"stopped"``, ``"failed"``, ``"running"``,
-        ``"died"``), ``attempts``, ``step`` and ``epoch`` of the last point, ``points``, and ``told``, all that as one
-        sentence; empty for tables.
+        ``"died"``), ``attempts``, ``step`` and ``epoch`` of the last point, and ``told``, all that as one sentence;
+        empty for tables.
     """
 
     report: Report

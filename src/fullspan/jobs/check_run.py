@@ -74,7 +74,7 @@ def check_run(
 
     Notes
     -----
-    Reads all points once, about 1 s for 500,000 of them.
+    Reads the newest points, and all points of the measures that are checked: about 0.1 s for 10,000 points.
     """
     if options:
         raise InputError(
@@ -123,7 +123,7 @@ def _refuse_untargeted(file: RulesFile, run: RunPoints) -> None:
 def _meant(each: Check, key: str, run: RunPoints) -> bool:
     """Whether a check is about a table: what the run logged about itself is not about its tables."""
     of_run = each.measure in run.scalars and not any(
-        each.measure in measures for table, measures in run.points.items() if table != RUN
+        each.measure in measures for table, measures in run.newest.items() if table != RUN
     )
     return matches(key, each.tables) and (key == RUN) == of_run
 
@@ -231,12 +231,12 @@ class _Judge:
 
     def _points(self, each: Check, key: str) -> tuple[list[Point], str]:
         """The points that a check reads, or why it cannot."""
-        series = self.run.points.get(key, {}).get(each.measure, [])
+        series = self.run.series(key, each.measure)
         if each.group is not None or each.errors:
             asked = "group" if each.group is not None else "errors"
             return [], f"{asked} needs a report; the points of a run have none"
         if not series:
-            known = ", ".join(self.run.points.get(key, {})) or "none"
+            known = ", ".join(self.run.newest.get(key, {})) or "none"
             return [], f"the run has not read it (it has: {known})"
         meant = [point for point in series if each.at.covers(point.at)]
         if not meant:
@@ -297,7 +297,7 @@ class _Judge:
         name = key
         if key != RUN and len(self.run.tables) == len(good.tables) == 1:
             name = next(iter(good.tables))  # one table against one: names may differ
-        series = [point for point in good.points.get(name, {}).get(each.measure, []) if point.value is not None]
+        series = [point for point in good.series(name, each.measure) if point.value is not None]
         if not series:
             return None, f"the baseline run {good.name} has no {each.measure} of {name}"
         values = np.array([point.value for point in series], dtype=np.float64)

@@ -72,7 +72,7 @@ def propose_run_rules(path: str | os.PathLike[str], *, today: dt.date | None = N
     for key in run.keys:
         glob = None if key == RUN else "*" if len(run.tables) == 1 else literal(key)
         for guard in _SCALARS if key == RUN else _TABLES:
-            parts += _proposed(guard, glob, run.points.get(key, {}).get(guard.measure, []))
+            parts += _proposed(guard, glob, run.series(key, guard.measure))
     if len(parts) == 1:
         known = ", ".join(sorted({guard.measure for guard in (*_TABLES, *_SCALARS)}))
         raise NothingEvaluatedError(f"propose_run_rules needs points of {known}; got a run without any of them.")

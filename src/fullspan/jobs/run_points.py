@@ -1,10 +1,10 @@
-"""A run as the gate sees it: its points by table and measure, its last readings, and what happened in it."""
+"""A run as the gate sees it: its last readings, the points of a measure where they are asked for, what happened."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ _STATUS = {
 
 @dataclass(frozen=True)
 class RunPoints:
-    """All that a gate reads of one run, at one instant.
+    """What a gate reads of one run; the points of a measure are read when they are asked for.
 
     Parameters
     ----------
@@ -41,8 +41,8 @@ class RunPoints:
         What it is, as :class:`~fullspan.Run` says it.
     tables
         Name to table; the run itself is not among them.
-    points
-        Table, with :data:`RUN` for the run itself, to measure to its points by step.
+    newest
+        Table, with :data:`RUN` for the run itself, to measure to its newest point.
     events
         What happened, in the order it was written.
     curves
@@ -54,9 +54,10 @@ class RunPoints:
     status: str
     attempts: int
     tables: Mapping[str, WatchedTable]
-    points: Mapping[str, Mapping[str, Sequence[Point]]]
+    newest: Mapping[str, Mapping[str, Point]]
     events: Sequence[Event]
     curves: Mapping[str, Mapping[str, Any]]
+    _series: dict[tuple[str, str], Sequence[Point]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> RunPoints:
@@ -69,9 +70,9 @@ class RunPoints:
         """
         with Run.open(path) as run:
             tables = run.tables
-            found: dict[str, dict[str, list[Point]]] = {}
-            for point in run.points():
-                found.setdefault(point.table or RUN, {}).setdefault(point.measure, []).append(point)
+            found: dict[str, dict[str, Point]] = {}
+            for point in run.last_points():
+                found.setdefault(point.table or RUN, {})[point.measure] = point
             curves = {table: _curves(run, table) for table in tables if table in found}
             read = cls(run.path, run.name, run.status, len(run.attempts), tables, found, run.events(), curves)
         if not found:
@@ -84,23 +85,30 @@ class RunPoints:
     def keys(self) -> list[str]:
         """The tables and, where there is something to say about it, the run itself."""
         told = self.status != "finished" or any(not event.table for event in self.events)
-        return [*self.tables, *([RUN] if RUN in self.points or told else [])]
+        return [*self.tables, *([RUN] if RUN in self.newest or told else [])]
+
+    def series(self, key: str, measure: str) -> Sequence[Point]:
+        """The points of one measure of a table by step, read once; empty where there are none."""
+        if measure not in self.newest.get(key, {}):
+            return ()
+        if (key, measure) not in self._series:
+            with Run.open(self.path) as run:
+                self._series[key, measure] = run.points("" if key == RUN else key, measure)
+        return self._series[key, measure]
 
     @property
-    def scalars(self) -> dict[str, Sequence[Point]]:
-        """What the run has logged about itself."""
-        return dict(self.points.get(RUN, {}))
+    def scalars(self) -> list[str]:
+        """Names of what the run has logged about itself."""
+        return list(self.newest.get(RUN, {}))
 
     @property
     def last(self) -> Point:
         """The newest point of all."""
-        every = (series[-1] for measures in self.points.values() for series in measures.values())
-        return max(every, key=lambda point: point.at.step)
+        return max((point for some in self.newest.values() for point in some.values()), key=lambda each: each.at.step)
 
     @property
     def facts(self) -> dict[str, Any]:
         """The run in plain values."""
-        count = sum(len(series) for measures in self.points.values() for series in measures.values())
         at = self.last.at
         return {
             "name": self.name,
@@ -109,7 +117,6 @@ class RunPoints:
             "attempts": self.attempts,
             "step": at.step,
             "epoch": at.epoch,
-            "points": count,
             "told": self.told,
         }
 
@@ -123,7 +130,7 @@ class RunPoints:
 
     def record(self, key: str) -> TableRecord:
         """The last reading of each measure of a table, as a record; `n_rows` are those that were read."""
-        newest = {name: series[-1] for name, series in self.points.get(key, {}).items()}
+        newest = self.newest.get(key, {})
         table = self.tables.get(key, WatchedTable(key))
         read = max((point.n_rows or 0 for point in newest.values()), default=0)
         dim = table.dim or 0

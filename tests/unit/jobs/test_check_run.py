@@ -424,7 +424,6 @@ def test_the_result_as_plain_values_and_in_every_form(falling, rules):
         "attempts": 1,
         "step": 600,
         "epoch": 3.0,
-        "points": 12,
         "told": "The run mf finished; its last point is at step 600 (epoch 3).",
     }
     schema = json.loads(resources.files("fullspan.jobs.formats").joinpath("report.schema.json").read_text())
