@@ -13,7 +13,7 @@ GROUPS = {
     "io": ("Tables", "A table is a shape, a dtype and blocks of rows."),
     "_typing": ("Tables", ""),
     "summaries": ("Summaries", "Small frozen objects that add up: what one pass over a table leaves."),
-    "store": ("Records", "What a report is made of."),
+    "store": ("Records", "What a report and a run are made of, and the store of runs."),
     "errors": ("Errors", "All that fullspan raises on purpose."),
 }
 
