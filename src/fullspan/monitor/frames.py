@@ -34,6 +34,8 @@ class Frames:
         One array ``(n_rows, dim)`` a frame, without NaN or infinity.
     labels
         ``(n_rows,)`` label of each row, or None.
+    frequencies, deciles
+        ``(n_rows,)`` how often each row occurs, and the tenth of the rows it belongs to by that, from 1; or None.
     notes
         Plain sentences on rows and frames that were left out.
     """
@@ -43,6 +45,8 @@ class Frames:
     row_ids: Array
     vectors: tuple[Array, ...]
     labels: Array | None = None
+    frequencies: Array | None = None
+    deciles: Array | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -60,9 +64,12 @@ class Frames:
 
     def only(self, chosen: Array, *notes: str) -> Frames:
         """Some of the rows, in every frame."""
-        labels = None if self.labels is None else self.labels[chosen]
+        beside = {
+            name: None if values is None else values[chosen]
+            for name, values in (("labels", self.labels), ("frequencies", self.frequencies), ("deciles", self.deciles))
+        }
         vectors = tuple(each[chosen] for each in self.vectors)
-        return replace(self, row_ids=self.row_ids[chosen], vectors=vectors, labels=labels, notes=(*self.notes, *notes))
+        return replace(self, row_ids=self.row_ids[chosen], vectors=vectors, notes=(*self.notes, *notes), **beside)
 
 
 def gather(
@@ -74,6 +81,7 @@ def gather(
     steps: Sequence[int] | None = None,
     row_ids: Any = None,
     labels: Any = None,
+    frequencies: Any = None,
     max_frames: int | None = None,
 ) -> Frames:
     """The rows that all snapshots of a table share and that are finite in all of them.
@@ -86,9 +94,8 @@ def gather(
         A run directory or :class:`~fullspan.store.runs.Run`, and the name of the table; None takes the only one.
     frames, steps, row_ids
         Arrays ``(n, dim)`` with the same rows in place of a run; their steps (0, 1, …), and their ids (0 to n - 1).
-    labels
-        A label for each row: of the table, found by the row's position, or of the frames. In place of those that the
-        snapshots hold.
+    labels, frequencies
+        One value for each row of the table, found by the row's position, in place of those that the run holds.
     max_frames
         More frames than this are thinned evenly, the first and the last kept.
     """
@@ -100,6 +107,10 @@ def gather(
         found = _of_run(call, run, table, max_frames)
     if labels is not None:
         found = replace(found, labels=by_row(call, labels, found.row_ids, "labels"))
+    if frequencies is not None:
+        counts = _check.vector(frequencies, call, "frequencies")
+        of_rows = [by_row(call, values, found.row_ids, "frequencies") for values in (counts, decile(counts))]
+        found = replace(found, frequencies=of_rows[0], deciles=of_rows[1])
     return _finite(found, call)
 
 
@@ -161,14 +172,23 @@ def _of_run(call: str, run: Any, table: str | None, max_frames: int | None) -> F
             f"{call} needs snapshots of one dim; got {dims} of {name!r}. Was the model changed in between?"
         )
     labels = read[-1].labels
+    counts = _frequencies(run, name, shots[0].at.step, where[0])
     return Frames(
         table=name,
         moments=tuple(each.at for each in shots),
         row_ids=ids,
         vectors=vectors,
         labels=None if labels is None else labels[where[-1]],
+        frequencies=counts,
+        deciles=None if counts is None else decile(counts),
         notes=(*notes, *notes_of_rows),
     )
+
+
+def _frequencies(run: Any, table: str, step: int, where: Array) -> Array | None:
+    """What the run holds on how often the rows of its first snapshot occur."""
+    held = [values for at, values in run.vectors(table, "frequencies") if at.step == step]
+    return held[0][where] if held and len(held[0]) > int(where.max(initial=-1)) else None
 
 
 def _table_name(call: str, run: Any, table: str | None) -> str:
@@ -208,9 +228,9 @@ def by_row(call: str, values: Any, row_ids: Array, what: str) -> Array:
         raise InputError(f"{call} needs {what} as a 1-D array; got shape {found.shape}.")
     if row_ids.dtype.kind in "iu" and len(row_ids) and len(found) > int(row_ids.max()):
         return found[row_ids]
+    last = row_ids.max() if row_ids.dtype.kind in "iu" else f"named {str(row_ids[0])!r}"
     raise InputError(
-        f"{call} needs {what} for each row of the table, found by its position; got {len(found)} for rows "
-        f"{row_ids.min() if len(row_ids) else '-'} to {row_ids.max() if len(row_ids) else '-'}."
+        f"{call} needs {what} for each row of the table, found by its position; got {len(found)} and a row {last}."
     )
 
 
@@ -226,11 +246,12 @@ def _finite(found: Frames, call: str) -> Frames:
     return found
 
 
-def choose_rows(found: Frames, rows: int, seed: int, frequencies: Array | None) -> Frames:
-    """At most `rows` rows: with frequencies half of them the most frequent and half drawn from the rest; else drawn."""
+def choose_rows(found: Frames, rows: int, seed: int, *, head: bool = True) -> Frames:
+    """At most `rows` rows, drawn; with frequencies and `head`, half of them are the most frequent."""
     n = found.n_rows
     if n <= rows:
         return found
+    frequencies = found.frequencies if head else None
     chosen = map_rows(n, rows, frequencies, seed)
     how = f"{rows:,} of {n:,} rows, drawn with seed {seed}."
     if frequencies is not None:

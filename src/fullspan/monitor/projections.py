@@ -19,7 +19,7 @@ from fullspan.measures.projection import (
     procrustes_align,
 )
 from fullspan.monitor import layouts
-from fullspan.monitor.frames import Frames, by_row, choose_rows, decile, gather
+from fullspan.monitor.frames import Frames, choose_rows, gather
 from fullspan.store.records import MapFrames
 
 __all__ = ["METHODS", "project"]
@@ -69,7 +69,7 @@ def project(
     frames, steps, row_ids
         Arrays ``(n, dim)`` with the same rows in place of a run, their steps, and the ids of the rows.
     labels, frequencies
-        One value for each row of the table, to color by; labels default to those in the snapshots.
+        One value for each row of the table, to color by; by default those that the run holds.
     max_frames
         More snapshots than this are thinned evenly; None keeps all.
 
@@ -115,10 +115,18 @@ def project(
     if rows < 2:
         raise InputError(f"{call} needs rows ≥ 2; got {rows}.")
     layout, package = layouts.load(method) if method in layouts.LAYOUTS else (None, "")
-    found = gather(call, run, table, frames=frames, steps=steps, row_ids=row_ids, labels=labels, max_frames=max_frames)
-    counts = None if frequencies is None else by_row(call, frequencies, found.row_ids, "frequencies")
-    tenths = None if counts is None else dict(zip(found.row_ids.tolist(), decile(counts).tolist(), strict=True))
-    found = choose_rows(found, rows, seed, counts)
+    found = gather(
+        call,
+        run,
+        table,
+        frames=frames,
+        steps=steps,
+        row_ids=row_ids,
+        labels=labels,
+        frequencies=frequencies,
+        max_frames=max_frames,
+    )
+    found = choose_rows(found, rows, seed)
     if layout is not None and found.n_rows < layouts.FEWEST_ROWS:
         raise InputError(
             f'{call}(method="{method}") needs at least {layouts.FEWEST_ROWS} rows; got {found.n_rows}. '
@@ -134,7 +142,7 @@ def project(
         epochs=found.epochs,
         row_ids=found.row_ids,
         positions=positions,
-        colors=_colors(found, tenths),
+        colors=_colors(found),
         displacement=_displacement(positions),
         preservation=_preservation(found, positions, seed),
         notes=_notes(found, method, package, seed),
@@ -192,11 +200,11 @@ def _preservation(found: Frames, positions: Array, seed: int) -> Array:
     return kept
 
 
-def _colors(found: Frames, tenths: dict[Any, int] | None) -> dict[str, Array]:
+def _colors(found: Frames) -> dict[str, Array]:
     last = found.vectors[-1].astype(np.float64)
     colors: dict[str, Array] = {"norm": np.sqrt(np.vecdot(last, last))}
-    if tenths is not None:
-        colors["frequency_decile"] = np.array([tenths[each] for each in found.row_ids.tolist()])
+    if found.deciles is not None:
+        colors["frequency_decile"] = found.deciles
     if found.labels is not None:
         colors["label"] = found.labels
     return colors

@@ -292,7 +292,7 @@ def separability(
     call = "separability"
     names = _names(normalizers, call)
     found = gather(call, run, table, frames=frames, steps=steps, row_ids=row_ids, labels=labels, max_frames=max_frames)
-    found = choose_rows(_with_labels(found, call), rows, seed, None)
+    found = choose_rows(_with_labels(found, call), rows, seed, head=False)
     labels = np.asarray(found.labels).astype(str)
     kinds = len(np.unique(labels))
     records: list[SeparationAt] = []
