@@ -181,6 +181,9 @@ _HOMES = {
     "RunSummary": "jobs.runs",
     "StoreError": "store.failures",
     "RunBusyError": "store.failures",
+    # watching
+    "watch": "monitor.watcher",
+    "Watcher": "monitor.watcher",
     # watching under a framework, and where values also go
     "project": "monitor.projections",
     "separability": "monitor.separability",

@@ -144,6 +144,8 @@ from fullspan.monitor.sinks.trackio import TrackioSink as TrackioSink
 from fullspan.monitor.sinks.wandb import WandbSink as WandbSink
 from fullspan.monitor.skorch import SkorchWatcher as SkorchWatcher
 from fullspan.monitor.transformers import TransformersWatcher as TransformersWatcher
+from fullspan.monitor.watcher import Watcher as Watcher
+from fullspan.monitor.watcher import watch as watch
 from fullspan.report.page import render_page as render_page
 from fullspan.report.page import write_page as write_page
 from fullspan.report.run_figures import save_run_figures as save_run_figures
