@@ -62,7 +62,7 @@ class Frames:
     def n_rows(self) -> int:
         return len(self.row_ids)
 
-    def only(self, chosen: Array, *notes: str) -> Frames:
+    def only(self, chosen: Array | slice, *notes: str) -> Frames:
         """Some of the rows, in every frame."""
         beside = {
             name: None if values is None else values[chosen]

@@ -219,6 +219,8 @@ class Observer:
             watched.name,
             lambda to: to.add_snapshot(watched.name, at, rows.positions, values, labels),
         )
+        if rows.frequencies is not None:  # beside the rows they are of, for maps
+            self._vector(watched, "frequencies", rows.frequencies, at)
         if values.shape[1] >= 2 and len(values) > 2 and np.isfinite(values).all():
             self._vector(watched, _MAP, self._mapped(watched, values, at), at)
 

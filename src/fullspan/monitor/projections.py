@@ -126,6 +126,8 @@ def project(
         frequencies=frequencies,
         max_frames=max_frames,
     )
+    if frequencies is None and found.deciles is not None:
+        found = found.only(slice(None), "Tenths of frequency are among the rows of the snapshots, not of the table.")
     found = choose_rows(found, rows, seed)
     if layout is not None and found.n_rows < layouts.FEWEST_ROWS:
         raise InputError(

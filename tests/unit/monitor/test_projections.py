@@ -13,6 +13,7 @@ from fullspan.errors import InputError, MissingExtraError, UnknownNameError
 from fullspan.measures.projection import map_displacement, pca_map
 from fullspan.monitor import layouts
 from fullspan.monitor.projections import project
+from fullspan.monitor.watcher import watch
 from fullspan.store.records import Moment
 from fullspan.store.runs import Run, RunWriter
 
@@ -137,6 +138,22 @@ def test_frequencies_may_come_from_the_run(tmp_path):
     maps = project(tmp_path / "run", rows=20)
     assert set(range(190, 200)) < set(maps.row_ids.tolist())
     assert maps.colors["frequency_decile"].max() == 10
+
+
+def test_a_watched_run_holds_the_frequencies_it_was_told(tmp_path):
+    counts, E = np.random.default_rng(1).permutation(500), trained(1, 200)[0]
+    E = np.vstack([E, E, E[:100]])
+    with watch(
+        {"item": E}, tmp_path / "run", every=None, full="epoch", frequencies=counts, sample=100, rules=False
+    ) as to:
+        to.begin()
+        E *= 2
+        to.step()
+        to.epoch()
+    maps = project(tmp_path / "run", rows=20)
+    assert set(np.argsort(-counts)[:10].tolist()) < set(maps.row_ids.tolist())
+    assert maps.colors["frequency_decile"].max() == 10
+    assert "Tenths of frequency are among the rows of the snapshots, not of the table." in maps.notes
 
 
 def test_the_same_seed_gives_the_same_digits():
