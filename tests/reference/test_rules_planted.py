@@ -305,3 +305,17 @@ def test_gaussian_tables_are_not_blamed() -> None:
     assert alarms.pop("wide-for-data") == narrow
     assert noisy <= 10, alarms
     assert all(count <= 10 for count in alarms.values()), alarms
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "d"), [(40, 22), (100, 22), (200, 21), (1000, 30), (5000, 200)])
+def test_the_entries_of_a_one_hot_table_are_no_outliers(n: int, d: int, dtype: type) -> None:
+    E = np.eye(d, dtype=dtype)[np.arange(n) % d]  # the 95th percentile of a dimension lies between its 0 and its 1
+    assert not found(fs.measure(E, neighbors=False, standard_errors=False), "scale-outliers")
+
+
+def test_a_huge_entry_of_a_sparse_table_is_an_outlier() -> None:
+    E = np.eye(22)[np.arange(200) % 22]
+    E[31, 4] = 1000
+    (finding,) = found(fs.measure(E, neighbors=False, standard_errors=False), "scale-outliers")
+    assert 31 in all_of(finding.evidence, "rows")

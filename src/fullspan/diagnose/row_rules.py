@@ -272,6 +272,8 @@ def _large_entry(facts: Facts, limits: Limits) -> Found | None:
     scale = max(high - low, others) / 3.29
     if not scale > 0 or not math.isfinite(scale):
         return None
+    if median in (low, high):  # a sparse dimension: quantiles do not see its entries
+        scale = max(scale, _entry_of_a_usual_row(facts))
     distance = abs(value - median) / scale
     severity = limits.grade(distance / limits.options["entry"])
     if severity is None:
@@ -287,6 +289,16 @@ def _large_entry(facts: Facts, limits: Limits) -> Found | None:
     }
     title = f"one entry is {value:.3g} where its dimension {dimension} lies between {low:.3g} and {high:.3g}"
     return Found(severity, title, [evidence], remedies.large_entry(reach))
+
+
+def _entry_of_a_usual_row(facts: Facts) -> float:
+    """Root mean square of the entries of a row of median length, without the offset that all rows share."""
+    lengths = facts.spread_of("norm")
+    if lengths is None:
+        return 0.0
+    median = float(np.interp(0.5, lengths["q"], lengths["values"]))
+    around = max(median - facts.offset, 0.0) * (median + facts.offset)
+    return math.sqrt(around / facts.dim) if math.isfinite(around) else 0.0
 
 
 def precision_loss(facts: Facts, limits: Limits) -> Iterator[Found]:
