@@ -111,7 +111,7 @@ def _curve(series: Series, content: Content, tables: Sequence[str], axes: _Axes,
     points = [series.points[position] for position in kept]
     curve: dict[str, Any] = {
         "t": tables.index(series.table) if series.table else -1,
-        "m": series.measure,
+        "m": words.clean(series.measure),
         "x": axes.of(point.at for point in points),
         "v": floats(values[position] for position in kept),
         "f": runs_of([int(full[position]) for position in kept]),
@@ -192,7 +192,7 @@ def measures_of(contents: Sequence[Content]) -> list[dict[str, str]]:
             first.setdefault(series.measure, content)
     return [
         {
-            "name": name,
+            "name": words.clean(name),
             "title": told.title(name),
             "unit": told.unit(name),
             "better": told.better(name),

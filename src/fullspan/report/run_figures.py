@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
 import os
@@ -302,12 +303,16 @@ def map_figure(frames: MapFrames, color: str | None = None, shown: int = 3) -> A
     figure = figures.Figure(figsize=(2.2 * len(places), 2.5), layout="constrained")
     panes = np.atleast_1d(figure.subplots(1, len(places), sharex=True, sharey=True))
     values, legend = _inks(frames, color)
+    look: dict[str, Any] = {"s": 3, "linewidths": 0, "rasterized": True}
+    drawn = None
     for axes, place in zip(panes, places, strict=True):
-        axes.scatter(*frames.positions[place].T, c=values, s=3, linewidths=0, rasterized=True, cmap="viridis")
+        drawn = axes.scatter(*frames.positions[place].T, c=values, **look)
         axes.set_title(_frame_title(frames, place))
-        axes.set_aspect("equal", "datalim")
+        axes.set_aspect("equal")
         axes.set_xticks([])
         axes.set_yticks([])
+    if not legend and frames.colors:
+        figure.colorbar(drawn, ax=list(panes), label=color or next(iter(frames.colors)), shrink=0.8)
     for name, ink in legend:
         panes[-1].scatter([], [], color=ink, s=10, label=name)
     if legend:
@@ -356,7 +361,8 @@ def _save(figure: Any, target: Path, form: str) -> Path:
         part.write_bytes(held.getvalue())
         part.replace(target)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
         raise OutputError(
             f"Drawing figures needs a folder that can be written; got {error.strerror or error} at {str(target)!r}."
         ) from error

@@ -126,7 +126,7 @@ def last_record(content: Content, table: str) -> TableRecord | None:
     """The last reading of a table as the rules take it: full passes where there were any, else the sample."""
     series = {each.measure: each for each in content.series if each.table == table}
     known = content.tables.get(table)
-    if known is None or not series:
+    if known is None or known.n_rows is None or known.dim is None or not series:
         return None
     vectors = content.spectra.get(table)
     readings = {name: reading for name, each in series.items() if (reading := _reading(each, known)) is not None}
@@ -134,7 +134,7 @@ def last_record(content: Content, table: str) -> TableRecord | None:
     rows = next(
         (reading.detail["n_rows"] for reading in readings.values() if reading.detail.get("n_rows")), known.n_rows
     )
-    return TableRecord(table, "", known.dtype, rows, known.dim, readings=readings, profile=profile)
+    return TableRecord(table, "", known.dtype or "", rows, known.dim, readings=readings, profile=profile)
 
 
 def _reading(series: Series, table: Any) -> Reading | None:

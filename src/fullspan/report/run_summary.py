@@ -55,15 +55,18 @@ def run_facts(run: Content) -> list[str]:
         rows = sum(int(getattr(table, "n_rows", 0) or 0) for table in run.tables.values())
         facts.append(f"{words.count(len(run.tables), 'table')}, {words.count(rows, 'row')}")
         if len(run.tables) <= 3:
-            facts[-1] = ", ".join(
-                f"{words.clean(name)} {table.n_rows:,} × {table.dim:,}" for name, table in run.tables.items()
-            )
+            facts[-1] = ", ".join(_shape(name, table) for name, table in run.tables.items())
     began = _day(run.created)
     if began:
         facts.append(f"began {began}")
     if run.n_attempts > 1:
         facts.append(f"resumed {words.count(run.n_attempts - 1, 'time')}")
     return facts
+
+
+def _shape(name: str, table: Any) -> str:
+    known = table.n_rows is not None and table.dim is not None
+    return words.clean(name) + (f" {table.n_rows:,} × {table.dim:,}" if known else "")
 
 
 def _day(created: float) -> str:

@@ -1,14 +1,16 @@
-"""Runs made by hand: a small one as a recommender leaves it, a wide one, one that died, one with names from a stranger."""
+"""Runs made by hand: a small one as a recommender leaves it, a wide one, and one that died; a map through time."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from fullspan.store.records import Event, MapFrames, Moment, Point
+from fullspan.report.run_content import Content, Series
+from fullspan.store.records import Event, MapFrames, Moment, Point, WatchedTable
 from fullspan.store.runs import Run, RunWriter
 
 START = 1_790_000_000.0
@@ -55,7 +57,9 @@ def at(step: int, per_epoch: int = 200, batch: int = 32) -> Moment:
 def value(measure: str, part: float, seed: float) -> float:
     """A smooth curve from one end to the other with a little noise, the same in every process."""
     start, change = ENDS[measure]
-    return start + change * (1 - np.exp(-3 * part)) * (1 + 0.2 * np.sin(seed)) + 0.01 * change * np.sin(37 * part + seed)
+    return (
+        start + change * (1 - np.exp(-3 * part)) * (1 + 0.2 * np.sin(seed)) + 0.01 * change * np.sin(37 * part + seed)
+    )
 
 
 def singular_values(dim: int, part: float, scale: float = 30.0) -> np.ndarray:
@@ -103,24 +107,26 @@ def isotropy_point(table: str, step: int, part: float, seed: float, rows: int) -
     return Point(table, "isotropy", at(step), value("isotropy", part, seed), rows)
 
 
-def write_wide(path: Path, tables: int = 40, steps: int = 200, dim: int = 64) -> Run:
-    """Many tables, many steps, every default measure."""
-    with RunWriter.open(path, name="ctr") as writer:
-        for table in range(tables):
-            writer.table(f"field_{table:02d}", 1000 * (table + 1), dim, "float32")
-        for tick in range(steps):
-            step, part = 100 * tick, tick / steps
-            writer.add(
-                Point(f"field_{table:02d}", each, at(step), value(each, part, table), 1000 * (table + 1))
-                for table in range(tables)
-                for each in (*MEASURES, *MORE)
-            )
-            writer.add([Point("", "loss", at(step), 0.5 * np.exp(-part)), Point("", "lr", at(step), 1e-3 * (1 - part))])
-            for table in range(tables if tick % 10 == 0 else 0):
-                values = singular_values(dim, part * (table + 1) / tables)
-                writer.add_vector(f"field_{table:02d}", "singular_values", at(step), values)
-        writer.finish()
-    return Run.open(path)
+def wide(like: Content, tables: int = 40, steps: int = 200, dim: int = 64) -> Content:
+    """Many tables, many steps, every default measure; what is not said is as in the run `like`."""
+    names = [f"field_{place:02d}" for place in range(tables)]
+    shapes = {name: WatchedTable(name, 1000 * (place + 1), dim, "float32") for place, name in enumerate(names)}
+    ticks = [(at(100 * tick), tick / steps) for tick in range(steps)]
+    series = [
+        Series("", "loss", [Point("", "loss", now, 0.5 * np.exp(-part)) for now, part in ticks]),
+        Series("", "lr", [Point("", "lr", now, 1e-3 * (1 - part)) for now, part in ticks]),
+    ]
+    for place, name in enumerate(names):
+        rows = shapes[name].n_rows
+        series += [
+            Series(name, each, [Point(name, each, now, value(each, part, place), rows) for now, part in ticks])
+            for each in (*MEASURES, *MORE)
+        ]
+    spectra = {
+        name: [(now, singular_values(dim, part * (place + 1) / tables)) for now, part in ticks[::10]]
+        for place, name in enumerate(names)
+    }
+    return replace(like, name="ctr", tables=shapes, series=series, spectra=spectra, events=())
 
 
 _DIES = """

@@ -54,7 +54,7 @@ const press = (button, state) => button.setAttribute("aria-pressed", String(stat
 
 // the four clocks
 const CLOCKS = { epoch: "epoch", step: "optimizer step", samples: "samples seen", time: "time since the start" };
-const clockOf = (kind, value) => kind === "time" ? lasted(value) : `${kind} ${number(value)}`;
+const clockOf = (kind, value) => kind === "time" ? lasted(value) : `${kind} ${kind === "epoch" ? Number(value.toPrecision(4)) : number(value)}`;
 const hasClock = (kind) => runs.some((run) => run.moments[kind].filter((value) => value !== null).length > 1);
 const clocks = Object.keys(CLOCKS).filter(hasClock);
 const state = { clock: clocks[0] ?? "step" };

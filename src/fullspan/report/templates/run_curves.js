@@ -201,7 +201,9 @@ const readout = (card, found) => {
     if (Number.isNaN(each.value)) return `${name}undefined (${each.series.curve.why.get(each.place) ?? "no value"})`;
     const rows = each.series.curve.rows?.[each.place];
     const how = rows === undefined || rows === null ? "" : each.series.curve.full[each.place] ? " full pass" : ` sample of ${number(rows)}`;
-    return `${name}${number(each.value)}${about[each.series.measure].unit === "%" ? "%" : ""}${card.list.length > 2 ? "" : how}`;
+    const own = momentOf(each.series.run, each.series.curve.at[each.place]);
+    const late = own === moment ? "" : ` (${clockOf("step", each.series.run.moments.step[each.series.curve.at[each.place]])})`;
+    return `${name}${number(each.value)}${about[each.series.measure].unit === "%" ? "%" : ""}${card.list.length > 2 ? "" : how}${late}`;
   };
   const list = focus && found.length > 4 ? [focus] : found.slice(0, 4);
   const rest = found.length - list.length;

@@ -74,7 +74,7 @@ const drawMap = () => {
 const tellFrame = (one) => {
   const frame = Math.round(map.at);
   const epoch = one.epochs[frame];
-  const when = [epoch === null ? null : `epoch ${number(epoch)}`, `step ${number(one.steps[frame])}`].filter(Boolean).join(" · ");
+  const when = [epoch === null ? null : clockOf("epoch", epoch), `step ${number(one.steps[frame])}`].filter(Boolean).join(" · ");
   byId("map-when").textContent = when;
   const slider = byId("map-slider");
   slider.value = frame;
