@@ -30,6 +30,7 @@ __all__ = [
     "one_line",
     "read_exactly",
     "reading",
+    "too_large",
 ]
 
 #: No embedding is wider; a header that says so lies.
@@ -69,12 +70,24 @@ def reading(source: Any, what: str) -> Iterator[None]:
         raise InputError(f"fullspan needs to read {str(source)!r}; got permission denied. Check its owner.") from error
     except ImportError as error:
         raise MissingExtraError(one_line(error)) from error
+    except MemoryError as error:
+        raise too_large(source, what, "no memory") from error
     except OSError as error:
+        if error.errno == errno.ENOMEM:
+            raise too_large(source, what, one_line(error)) from error
         if error.errno in (errno.ENOSPC, errno.EIO, errno.EMFILE, errno.ENFILE):
             raise InputError(f"Reading {str(source)!r} failed in the system; got: {one_line(error)}.") from error
         raise _broken(source, what, error) from error
     except Exception as error:  # parsers of damaged files may raise anything
         raise _broken(source, what, error) from error
+
+
+def too_large(source: Any, what: str, cause: str) -> InputError:
+    """The error of a file that does not fit into the memory, or into the addresses, of this process."""
+    return InputError(
+        f"Reading {str(source)!r} as {what} needs more memory than this process may take; got: {cause.rstrip('.')}. "
+        "Free some or raise the limit (ulimit -v); a damaged file may ask for too much as well."
+    )
 
 
 def _broken(source: Any, what: str, error: Exception) -> FormatError:

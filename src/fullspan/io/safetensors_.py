@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import math
@@ -13,7 +14,7 @@ import numpy as np
 
 from fullspan._typing import Table
 from fullspan.errors import FormatError, MissingFileError
-from fullspan.io._bounds import read_exactly, reading
+from fullspan.io._bounds import one_line, read_exactly, reading, too_large
 from fullspan.io.base import OpenOptions, TableInfo
 from fullspan.io.checkpoint import Checkpoint, StoredTensor, quote
 from fullspan.io.quantized import STORAGE
@@ -175,6 +176,8 @@ def map_array(path: Path, kind: np.dtype[Any], shape: tuple[int, ...], offset: i
     try:
         mapped = np.memmap(path, kind, "r", offset, shape)
     except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+            raise too_large(path, "a table in place", one_line(error)) from error
         raise FormatError(
             f"{quote(path)} needs {math.prod(shape) * kind.itemsize} bytes from byte {offset}; got "
             f"{type(error).__name__}: {error}."
