@@ -183,6 +183,8 @@ def save(figure: Any, stem: Path) -> dict[str, bytes]:
     """
     made = {}
     with _styled("Drawing the figures of a study"):
+        figure.draw_without_rendering()  # lays out, which costs as much as drawing; once is enough
+        figure.set_layout_engine("none")
         for kind, settings in (("svg", {"metadata": {"Date": None}}), ("png", {"dpi": 150})):
             held = io.BytesIO()
             figure.savefig(held, format=kind, **settings)
