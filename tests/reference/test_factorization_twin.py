@@ -30,7 +30,7 @@ RULES = {
     "sgd-decay": {"optimizer": "sgd", "weight_decay": 0.1},
     "adam": {"optimizer": "adam"},
     "adam-beta1-0": {"optimizer": "adam", "beta_1": 0.0},
-    "adam-fast": {"optimizer": "adam", "learning_rate": 0.01, "beta_2": 0.99},
+    "adam-other": {"optimizer": "adam", "learning_rate": 0.003, "beta_1": 0.8, "beta_2": 0.99},
     "adamw": {"optimizer": "adamw", "weight_decay": 0.5},
     "adagrad": {"optimizer": "adagrad", "learning_rate": 0.1},
 }
@@ -129,6 +129,30 @@ def check_trajectory(setup: Setup, engine: str, steps: int = STEPS) -> None:
 def test_compiled_steps_equal_the_plain_loop(rule, batch_size):
     pytest.importorskip("numba")
     check_trajectory(Setup(N_USERS, N_ITEMS, batch_size=batch_size, **RULES[rule]), "numba")
+
+
+@pytest.fixture(params=["late", "dense"])
+def way(request, monkeypatch):
+    """Adam's steps of the rows outside the batch made up for later, or each in its turn, whatever the sizes."""
+    pytest.importorskip("numba")
+    from fullspan.trainers.numba_engine import NumbaEngine
+
+    monkeypatch.setattr(NumbaEngine, "late_from", 0.0 if request.param == "late" else float("inf"))
+    return request.param
+
+
+@pytest.mark.parametrize("batch_size", [1, 8])
+@pytest.mark.parametrize("head", ["concat", "dot"])
+@pytest.mark.parametrize("rule", ["adam", "adam-beta1-0", "adam-other"])
+def test_both_ways_of_adam_equal_the_plain_loop(way, rule, head, batch_size):
+    check_trajectory(Setup(N_USERS, N_ITEMS, head=head, batch_size=batch_size, **RULES[rule]), "numba")
+
+
+@pytest.mark.parametrize("rule", ["sgd", "adam"])
+def test_tables_of_many_rows_equal_the_plain_loop(rule):
+    """Of the sizes of MovieLens, where Adam at batch size 1 makes up for steps late without being told."""
+    pytest.importorskip("numba")
+    check_trajectory(Setup(943, 1682, batch_size=1, **RULES[rule]), "numba")
 
 
 @pytest.mark.parametrize("batch_size", [1, 32])

@@ -8,12 +8,28 @@ v first and is another algorithm: rows whose gradients are small take longer ste
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fullspan._typing import Array
 
-__all__ = ["CLIP", "DECAYS", "HIGH", "LOW", "OPTIMIZERS", "RATES", "draw", "glorot_limit", "slot_values", "step_sizes"]
+if TYPE_CHECKING:
+    from fullspan.trainers.setup import Setup
+
+__all__ = [
+    "CLIP",
+    "DECAYS",
+    "HIGH",
+    "LOW",
+    "OPTIMIZERS",
+    "RATES",
+    "carry",
+    "draw",
+    "glorot_limit",
+    "slot_values",
+    "step_sizes",
+]
 
 OPTIMIZERS = ("sgd", "adam", "adamw", "adagrad")
 #: Default learning rates of Keras.
@@ -57,3 +73,11 @@ def step_sizes(rate: float, beta_1: float, beta_2: float, first_step: int, n_ste
         * np.sqrt(one - np.power(np.float32(beta_2), steps))
         / (one - np.power(np.float32(beta_1), steps))
     )
+
+
+def carry(setup: Setup, slots: Array, settled: Array, steps: int) -> None:
+    """Let Adam's moments of rows whose slots are as of an earlier step fade up to `steps`, in place."""
+    gaps = np.repeat(steps - settled, setup.dim)
+    for slot, beta in zip(slots, (setup.beta_1, setup.beta_2), strict=False):
+        if gaps.any():
+            slot[: len(gaps)] *= np.power(np.float64(np.float32(beta)), gaps).astype(np.float32)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from fullspan._extras import require
 from fullspan._typing import Array
-from fullspan.trainers.keras_rules import CLIP, step_sizes
+from fullspan.trainers.keras_rules import CLIP, carry, step_sizes
 from fullspan.trainers.setup import Setup
 
 __all__ = ["TorchEngine"]
@@ -29,7 +31,7 @@ class TorchEngine:
 
     def __init__(self, setup: Setup, parameters: Array, slots: Array) -> None:
         self.torch: Any = require("torch", "train", "FactorizationTrainer(engine='torch')")
-        self.setup = setup
+        self.setup, self._flat_slots = setup, slots
         tensor = self.torch.from_numpy
         self.weights = [tensor(part).requires_grad_() for part in setup.parts(parameters) if part.size]
         self.slots = [[tensor(part) for part in setup.parts(slot) if part.size] for slot in slots]
@@ -37,6 +39,14 @@ class TorchEngine:
     def prepare(self) -> float:
         """Nothing to compile: 0 seconds."""
         return 0.0
+
+    def settled(self, steps: int) -> Array:
+        """The step of which the slots of each row are, ``(n_users + n_items,)``: all of `steps`."""
+        return np.full(self.setup.n_users + self.setup.n_items, steps, np.int64)
+
+    def settle(self, settled: Array, steps: int) -> None:
+        """Take over slots that are as of those steps."""
+        carry(self.setup, self._flat_slots, settled, steps)
 
     def run(self, users: Array, items: Array, labels: Array, steps_before: int) -> float:
         """Train on these rows in their order; the sum of the losses of the rows, each before its batch's step."""

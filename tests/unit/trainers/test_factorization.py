@@ -289,6 +289,94 @@ class TestResuming:
             trainer.load_state_dict({"steps": 3})
 
 
+class TestLateSteps:
+    """Adam at small batches: the steps of rows outside the batch are made up for later."""
+
+    LARGE = Setup(n_users=400, n_items=300, optimizer="adam", batch_size=1)
+
+    @pytest.fixture
+    def kind(self):
+        pytest.importorskip("numba")
+        from fullspan.trainers.numba_engine import NumbaEngine
+
+        return NumbaEngine
+
+    def trainers(self, kind, monkeypatch, setup: Setup) -> tuple[FactorizationTrainer, FactorizationTrainer]:
+        late = FactorizationTrainer(setup, "numba")
+        monkeypatch.setattr(kind, "late_from", float("inf"))
+        return late, FactorizationTrainer(setup, "numba")
+
+    @pytest.mark.parametrize(
+        ("change", "late"),
+        [
+            ({}, True),
+            ({"batch_size": 2}, False),
+            ({"optimizer": "adamw"}, False),
+            ({"weight_decay": 0.1}, False),
+            ({"beta_1": 0.99, "beta_2": 0.9}, False),
+            ({"beta_1": 0.0}, True),
+        ],
+    )
+    def test_where_they_are_used(self, kind, change, late):
+        assert FactorizationTrainer(replace(self.LARGE, **change), "numba")._engine.late is late
+
+    @pytest.mark.parametrize("beta_1", [0.0, 0.5, 0.9])
+    @pytest.mark.parametrize("beta_2", [0.9, 0.999])
+    def test_a_row_that_is_not_seen_again_moves_bit_for_bit_as_if_each_step_were_taken(
+        self, kind, monkeypatch, beta_1, beta_2
+    ):
+        late, dense = self.trainers(kind, monkeypatch, replace(self.LARGE, beta_1=beta_1, beta_2=beta_2))
+        assert late._engine.late
+        assert not dense._engine.late
+        for trainer in (late, dense):
+            trainer.users[3, :3] = 0.0, 1e-6, -1e-30
+            trainer.fit_epoch([3], [5], [1])
+            for _ in range(3):
+                trainer.fit_epoch([0] * 200, [0] * 200, [1] * 200)
+        for name, row in (("users", 3), ("items", 5), ("users", 7)):
+            assert np.array_equal(getattr(late, name)[row], getattr(dense, name)[row])
+
+    def test_looking_changes_nothing(self, kind):
+        rng = np.random.default_rng(0)
+        rows = rng.integers(0, 400, 3000), rng.integers(0, 300, 3000), rng.integers(0, 2, 3000)
+        alone, watched = (FactorizationTrainer(self.LARGE, "numba") for _ in range(2))
+        seen = []
+        for _ in range(2):
+            alone.fit_epoch(*rows)
+            watched.fit_epoch(*rows, every=7, on_steps=lambda trainer: seen.append(trainer.users.sum()))
+        assert len(set(seen)) == len(seen)
+        assert np.array_equal(alone.users, watched.users)
+        assert np.array_equal(alone.items, watched.items)
+
+    def test_resuming_is_bit_for_bit(self, kind):
+        rng = np.random.default_rng(1)
+        rows = rng.integers(0, 400, 2000), rng.integers(0, 300, 2000), rng.integers(0, 2, 2000)
+        states = []
+        whole = FactorizationTrainer(self.LARGE, "numba")
+        for _ in range(2):
+            whole.fit_epoch(*rows, every=450, on_steps=lambda trainer: states.append(trainer.state_dict()))
+        for state in states[:-1]:
+            other = FactorizationTrainer(self.LARGE, "numba")
+            other.load_state_dict(state)
+            while other.epoch < 2:
+                other.fit_epoch(*rows)
+            for key, value in whole.state_dict().items():
+                assert np.array_equal(value, other.state_dict()[key]), key
+
+    def test_another_engine_takes_the_state_over(self, kind):
+        rng = np.random.default_rng(2)
+        rows = rng.integers(0, 400, 600), rng.integers(0, 300, 600), rng.integers(0, 2, 600)
+        late = FactorizationTrainer(self.LARGE, "numba")
+        late.fit_epoch(*rows)
+        other = FactorizationTrainer(self.LARGE, "torch")
+        other.load_state_dict(late.state_dict())
+        late.load_state_dict(other.state_dict())
+        more = [column[:100] for column in rows]
+        assert other.fit_epoch(*more) == pytest.approx(late.fit_epoch(*more), abs=1e-6)
+        assert np.abs(other.users - late.users).max() < 1e-5
+        assert np.abs(other.items - late.items).max() < 1e-5
+
+
 class TestInput:
     @pytest.mark.parametrize("call", ["fit_epoch", "evaluate"])
     @pytest.mark.parametrize(
@@ -330,7 +418,8 @@ class TestEngines:
 
             for name in names:
                 monkeypatch.setitem(sys.modules, name, None)
-            monkeypatch.delitem(sys.modules, "fullspan.trainers.numba_kernel", raising=False)
+            for name in ("numba_kernel", "numba_engine"):
+                monkeypatch.delitem(sys.modules, f"fullspan.trainers.{name}", raising=False)
             monkeypatch.setattr(builtins, "__import__", importing)
 
         return hide
