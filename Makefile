@@ -14,7 +14,7 @@ export MKL_NUM_THREADS      := 1
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.core ## Measure the bundled GloVe table
+demo: $(VENV)/.core ## Measure the bundled GloVe table, and watch a short training
 	@$(BIN)/fullspan demo
 
 test: $(VENV)/.dev ## All checks: style, types, floors, docs, tests
