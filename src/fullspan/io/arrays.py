@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -20,7 +21,7 @@ from fullspan._backend import (
 from fullspan._typing import Array, Block, Table
 from fullspan.errors import InputError, UnknownNameError, did_you_mean
 from fullspan.io._bounds import checked_shape, chosen_names, one_line
-from fullspan.io.base import ArrayTable, OpenOptions, StreamTable, TableInfo, float_rows, stored_dtype
+from fullspan.io.base import NARROW_FLOATS, ArrayTable, OpenOptions, StreamTable, TableInfo, float_rows, stored_dtype
 from fullspan.io.beside import KINDS, attach, attach_to_fitting
 
 __all__ = ["TensorRows", "list_tables", "open_tables"]
@@ -150,7 +151,7 @@ def _of_array(name: str, value: Any) -> ArrayTable:
 
 def _of_lists(source: Sequence[Any]) -> Table:
     """Nested lists of numbers, or a list of blocks, which reads as an iterator that can start anew."""
-    if source and (is_torch_tensor(source[0]) or _is_array(source[0])) and len(_shape(source[0])) == 2:
+    if source and _is_block(source[0]):
         return _of_blocks(source)
     if not source:
         raise InputError("A table needs at least one row and one dimension; got an empty list.")
@@ -168,34 +169,68 @@ def _of_lists(source: Sequence[Any]) -> Table:
     return _of_array("table", rows)
 
 
+def _is_block(part: Any) -> bool:
+    return isinstance(part, Block) or ((is_torch_tensor(part) or _is_array(part)) and len(_shape(part)) == 2)
+
+
 def _of_blocks(source: Iterable[Any]) -> StreamTable:
     """Blocks of rows from an iterator, read once, or from a list of them."""
     repeatable = not isinstance(source, Iterator)
-    first = None
     iterator = iter(source)
     first = next(iterator, None)
     if first is None:
         raise InputError("A table needs at least one row and one dimension; got an iterator without blocks.")
-    shape = _shape(_as_block(first, 0, 0).rows)
+    block = _as_block(first, 0, 0)
+    dtype = _widest([_dtype(part) for part in source if _is_block(part)]) if repeatable else _dtype(first)
+    kind, dim = _decoded(dtype), block.dim
 
     def read(block_rows: int) -> Iterator[Block]:
         start = 0
         for number, part in enumerate(source if repeatable else chain([first], iterator)):
             block = _as_block(part, number, start)
-            if block.dim != shape[1]:
-                raise InputError(
-                    f"A table needs blocks of one dim; block 0 has {shape[1]} and block {number} {block.dim}."
-                )
+            if block.dim != dim:
+                raise InputError(f"A table needs blocks of one dim; block 0 has {dim} and block {number} {block.dim}.")
             start += len(block)
             if len(block):
-                yield block
+                yield _cast(block, _dtype(part), dtype, kind, number)
 
-    block = _as_block(first, 0, 0)
-    itemsize = block.rows.dtype.itemsize
-    return StreamTable("table", shape[1], None, _dtype(first), read, repeatable=repeatable, itemsize=max(4, itemsize))
+    return StreamTable("table", dim, None, dtype, read, repeatable=repeatable, itemsize=max(4, kind.itemsize))
+
+
+def _cast(block: Block, found: str, dtype: str, kind: np.dtype[Any], number: int) -> Block:
+    """The block in the type of the table, where that holds its numbers as they are."""
+    if found == dtype:
+        return block
+    if not _fits(found, dtype):
+        raise InputError(
+            f"A table needs blocks that fit the type of the first; block 0 is {dtype} and block {number} {found}. "
+            "Convert them to one type, or pass a list of blocks, whose widest type is taken."
+        )
+    return replace(block, rows=block.rows.astype(kind, copy=False))
+
+
+def _decoded(dtype: str) -> np.dtype[Any]:
+    """The type that rows of a stored type are read as."""
+    return np.dtype(np.float32) if dtype.startswith(NARROW_FLOATS) else float_rows(np.empty((0, 1), dtype)).dtype
+
+
+def _fits(dtype: str, into: str) -> bool:
+    """Whether every number of one stored type is one of the other."""
+    if dtype == into or into.startswith(NARROW_FLOATS):
+        return dtype == into
+    return np.can_cast(np.dtype(np.float32) if dtype.startswith(NARROW_FLOATS) else np.dtype(dtype), np.dtype(into))
+
+
+def _widest(dtypes: Sequence[str]) -> str:
+    """The first of the types that holds the numbers of all others, or a wider one that does."""
+    names = list(dict.fromkeys(dtypes))
+    found = next((name for name in names if all(_fits(other, name) for other in names)), None)
+    return found or np.result_type(*map(_decoded, names)).name
 
 
 def _dtype(part: Any) -> str:
+    if isinstance(part, (list, tuple)):
+        return "float64"  # whole numbers in one block of them say nothing about the next
     part = part.rows if isinstance(part, Block) else part
     return tensor_dtype(part) if is_torch_tensor(part) else stored_dtype(np.asarray(part).dtype)
 

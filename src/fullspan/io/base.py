@@ -13,6 +13,7 @@ from fullspan.errors import FormatError, InputError
 
 __all__ = [
     "BLOCK_BYTES",
+    "NARROW_FLOATS",
     "ArrayTable",
     "OpenOptions",
     "StreamTable",
@@ -28,7 +29,7 @@ __all__ = [
 BLOCK_BYTES = 8 * 2**20
 
 #: Types of ml_dtypes that NumPy knows only by name; float32 holds each of them exactly.
-_NARROW_FLOATS = ("bfloat16", "float8_", "float6_", "float4_")
+NARROW_FLOATS = ("bfloat16", "float8_", "float6_", "float4_")
 
 
 @dataclass(frozen=True)
@@ -97,9 +98,9 @@ def float_rows(rows: Any, name: str = "A table") -> Array:
     kind = rows.dtype
     if kind.char in "fde" and kind.isnative:
         return rows
-    if kind.kind == "f" and kind.itemsize <= 8 and not kind.name.startswith(_NARROW_FLOATS):
+    if kind.kind == "f" and kind.itemsize <= 8 and not kind.name.startswith(NARROW_FLOATS):
         return rows if kind.isnative else rows.astype(kind.newbyteorder("="))
-    if kind.name.startswith(_NARROW_FLOATS):
+    if kind.name.startswith(NARROW_FLOATS):
         return rows.astype(np.float32)
     if kind.kind in "iub":
         return rows.astype(np.float32 if kind.itemsize <= 2 else np.float64)

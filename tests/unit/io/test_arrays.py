@@ -44,6 +44,7 @@ SOURCES = {
     "iterator of tensors": lambda: iter([torch().tensor(E)]),
     "iterator of lists": lambda: iter([E[:2].tolist(), E[2:].tolist()]),
     "iterator of blocks": lambda: iter([Block(E[:9], 0), Block(E[9:], 9)]),
+    "list of Block objects": lambda: [Block(E[:9], 0), Block(E[9:], 9)],
 }
 
 
@@ -227,3 +228,60 @@ def test_a_block_needs_a_row(block_rows: int) -> None:
     for source in (E, iter([E])):
         with pytest.raises(InputError, match=f"A block needs at least one row; got block_rows={block_rows}"):
             list(open_table(source).blocks(block_rows))
+
+
+def test_a_list_of_block_objects_keeps_what_lies_beside_and_can_be_read_again() -> None:
+    table = open_table([Block(E[:9], 0, ids=np.arange(9)), Block(E[9:], 0, ids=np.arange(9, len(E)))])
+    for _ in range(2):
+        blocks = list(table.blocks())
+        assert np.concatenate([block.ids for block in blocks]).tolist() == list(range(len(E)))  # type: ignore[arg-type]
+        assert [block.start for block in blocks] == [0, 9]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "of_list", "of_iterator"),
+    [
+        (("float32", "float64"), "float64", None),
+        (("float64", "float32"), "float64", "float64"),
+        (("float32", "float16", "int16"), "float32", "float32"),
+        (("int64", "float32"), "float64", None),
+        (("float32", "int64"), "float64", None),
+        (("int8", "int8"), "int8", "int8"),
+        (("int8", "float16"), "float16", None),
+        (("bool", "int8"), "int8", None),
+        (("bfloat16", "float32"), "float32", None),
+        (("float32", "bfloat16"), "float32", "float32"),
+        (("bfloat16", "float16"), "float32", None),
+    ],
+)
+def test_blocks_of_different_types(kinds: tuple[str, ...], of_list: str, of_iterator: str | None) -> None:
+    import ml_dtypes
+
+    whole = np.arange(4 * len(kinds)).reshape(-1, 2) % 2
+    parts = [
+        whole[2 * at : 2 * at + 2].astype(ml_dtypes.bfloat16 if kind == "bfloat16" else kind)
+        for at, kind in enumerate(kinds)
+    ]
+    table = open_table(parts)
+    assert table.dtype == of_list
+    rows = [block.rows for block in table.blocks()]
+    assert len({each.dtype for each in rows}) == 1
+    assert np.array_equal(np.concatenate(rows), whole)
+    stream = open_table(iter(parts))
+    if of_iterator is not None:
+        assert stream.dtype == of_iterator
+        assert np.array_equal(rows_of(stream), whole)
+        return
+    with pytest.raises(InputError, match=rf"fit the type of the first; block 0 is {kinds[0]} and block 1 {kinds[1]}\."):
+        list(stream.blocks())
+
+
+def test_blocks_of_nested_lists_may_hold_whole_numbers_or_not() -> None:
+    table = open_table(iter([[[1, 2], [3, 4]], [[0.5, 1.0]]]))
+    assert table.dtype == "float64"
+    assert rows_of(table).tolist() == [[1, 2], [3, 4], [0.5, 1]]
+
+
+def test_a_list_of_blocks_with_something_else_in_it() -> None:
+    with pytest.raises(InputError, match="an iterator whose block 1 is str"):
+        list(open_table([E, "text"]).blocks())
