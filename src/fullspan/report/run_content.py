@@ -73,24 +73,19 @@ class Content:
 
     @cached_property
     def moments(self) -> list[Moment]:
-        """One moment a step, with the clocks that anybody read at it."""
+        """One moment a step, with the clocks that anybody read at it; what nobody read lies between its neighbors."""
         by_step: dict[int, Moment] = {}
         points = (point.at for series in self.series for point in series.points)
         vectors = (at for some in self.spectra.values() for at, _ in some)
         for at in (*points, *vectors):
             known = by_step.get(at.step)
-            if known is None:
-                by_step[at.step] = at
-            elif known.epoch is None or known.samples is None:
-                epoch = at.epoch if known.epoch is None else known.epoch
-                samples = at.samples if known.samples is None else known.samples
-                by_step[at.step] = Moment(at.step, epoch, samples, known.wall)
-        return [by_step[step] for step in sorted(by_step)]
+            by_step[at.step] = at if known is None else _joined(known, at)
+        return _filled([by_step[step] for step in sorted(by_step)])
 
     def title(self, measure: str) -> str:
         """What a measure is called: as the run describes it, unless that is a sentence of the catalog."""
         told = getattr(self.about.get(measure), "title", None)
-        if words.entry(measure) or told in (None, "", measure):
+        if words.entry(measure) or told in (None, "", measure) or measure == "monitor_overhead":
             told = _TITLES.get(measure) or measure.replace("_", " ")
         text = words.clean(told)
         return text[:1].upper() + text[1:]
@@ -112,6 +107,40 @@ class Content:
         if arrow:
             return "higher" if arrow == "↑" else "lower"
         return _guessed(measure.lower())
+
+
+def _joined(one: Moment, other: Moment) -> Moment:
+    """Two moments of one step: the later of each clock, since an epoch ends after its last step."""
+    if one is other or (one.epoch == other.epoch and one.samples == other.samples):
+        return one
+    epochs = [at.epoch for at in (one, other) if at.epoch is not None]
+    samples = [at.samples for at in (one, other) if at.samples is not None]
+    return Moment(one.step, max(epochs, default=None), max(samples, default=None), min(one.wall, other.wall))
+
+
+def _filled(moments: list[Moment]) -> list[Moment]:
+    """Epochs and samples of moments at which nobody counted them, between those at which somebody did."""
+    epochs = _between(moments, [at.epoch for at in moments])
+    samples = _between(moments, [at.samples for at in moments])
+    return [
+        Moment(at.step, epoch, None if count is None else round(count), at.wall)
+        for at, epoch, count in zip(moments, epochs, samples, strict=True)
+    ]
+
+
+def _between(moments: list[Moment], values: Sequence[float | None]) -> Sequence[float | None]:
+    """Missing values in proportion to the steps, from zero at step zero; None past the last one that is known."""
+    known = [(at.step, value) for at, value in zip(moments, values, strict=True) if value is not None]
+    if len(known) in (0, len(values)):
+        return values
+    if known[0][0] > 0:
+        known.insert(0, (0, 0.0))
+    steps = [step for step, _ in known]
+    filled = np.interp([at.step for at in moments], steps, [value for _, value in known])
+    return [
+        value if value is not None else None if at.step > steps[-1] else float(guess)
+        for at, value, guess in zip(moments, values, filled, strict=True)
+    ]
 
 
 def _guessed(name: str) -> str:

@@ -92,7 +92,9 @@ _SAID = {"cause", "remedy", "verify", "docs", "title", "severity", "rule", "tabl
 
 
 def _is_short(value: Any) -> bool:
-    return isinstance(value, (bool, int, float)) or (isinstance(value, str) and len(value) <= 200)
+    return (isinstance(value, (int, float)) and not isinstance(value, bool)) or (
+        isinstance(value, str) and len(value) <= 200
+    )
 
 
 def _moment(at: Any) -> str:

@@ -171,6 +171,16 @@ def test_all_four_clocks_are_there(text):
     assert moments["time"][4] == pytest.approx(2.4)
 
 
+def test_clocks_that_nobody_read_lie_between_those_that_somebody_did(tmp_path):
+    clocks = {1: (None, None), 10: (1.0, 320), 15: (None, None), 20: (1.999, 640), 25: (None, None)}
+    points = [Point("", "loss", Moment(step, *clock), 1.0) for step, clock in clocks.items()]
+    points.append(Point("", "test_loss", Moment(20, 2.0), 1.0))
+    moments = run_data(written(tmp_path / "r", points))["moments"]
+    assert moments["step"] == [1, 10, 15, 20, 25]
+    assert moments["epoch"] == [0.1, 1.0, 1.5, 2.0, None]
+    assert moments["samples"] == [32, 320, 480, 640, None]
+
+
 def test_undefined_values_are_gaps_with_their_reason(text):
     curve = curve_of(data_of(text), "isotropy", 0)
     assert curve["gaps"] == [[2, "every row is zero"], [3, "every row is zero"]]

@@ -100,6 +100,16 @@ const scale = (low, high, from, to, log = false) => {
   return (value) => width > 0 ? from + (to - from) * (of(value) - of(low)) / width : (from + to) / 2;
 };
 
+// place of the nearest of rising times
+const nearestPlace = (times, at) => {
+  let [from, to] = [0, times.length - 1];
+  while (to - from > 1) {
+    const middle = (from + to) >> 1;
+    if (times[middle] <= at) from = middle; else to = middle;
+  }
+  return at - times[from] <= times[to] - at ? from : to;
+};
+
 // colors: those of the theme by name, a ramp for many series, viridis for amounts
 const INKS = range(8).map((place) => `var(--s${place})`);
 const HUES = ["#1f6fb2", "#0b8391", "#1a7a5e", "#6f7a12", "#b0650c", "#b3351f", "#a3306f", "#7a55b0"];

@@ -86,7 +86,7 @@ const draw = (card) => {
   const [y0, y1] = padded(extent(inside), log);
   const across = scale(x0, x1, FRAME.left, W - FRAME.right);
   const up = scale(y0, y1, H - FRAME.bottom, FRAME.top, log);
-  Object.assign(card, { W, H, x: [x0, x1], y: [y0, y1], across, up, log, empty: !inside.length });
+  Object.assign(card, { W, H, x: [x0, x1], y: [y0, y1], across, up, log, empty: !inside.length, stops: null });
   const id = `clip-${cards.indexOf(card)}`;
   const base = H - FRAME.bottom;
   const marks = ticks(y0, y1, { log }).map(([at, words]) => `<line x1="${FRAME.left}" x2="${W - FRAME.right}" y1="${up(at).toFixed(1)}" y2="${up(at).toFixed(1)}" style="stroke:var(--faint)"/>${text(FRAME.left - 7, up(at) + 4, words, { anchor: "end" })}`);
@@ -164,6 +164,8 @@ const noted = (card) => {
     const low = card.list.reduce((sum, series) => sum + [...series.curve.y].filter((value) => value <= 0).length, 0);
     if (low) lines.push(`${number(low)} values of zero or less have no place on a log scale.`);
   }
+  const off = card.list.reduce((sum, series) => sum + series.curve.at.length - timesOn(series).places.length, 0);
+  if (off) lines.push(`${number(off)} ${off === 1 ? "reading has" : "readings have"} no ${state.clock}, and no place here; along steps ${off === 1 ? "it is" : "they are"} drawn.`);
   const cut = card.list.filter((series) => series.curve.of);
   if (cut.length) lines.push(`Thinned to the extremes of each stretch: ${number(cut[0].curve.y.length)} of ${number(cut[0].curve.of)} readings a curve.`);
   return lines.map((line) => make("p", { class: "gap" }, line));
@@ -179,13 +181,21 @@ const swatch = (ink, dash = "") => {
 };
 
 // the shared cursor
+// times of the readings that have one on this clock, and their places
+const timesOn = (series) => {
+  const held = series.curve.held ??= {};
+  if (!held[state.clock]) {
+    const places = range(series.curve.at.length).filter((place) => clockAt(series, place) !== null);
+    places.sort((one, other) => clockAt(series, one) - clockAt(series, other));
+    held[state.clock] = { places, times: places.map((place) => clockAt(series, place)) };
+  }
+  return held[state.clock];
+};
 const nearest = (series, at) => {
-  let [best, distance] = [-1, Infinity];
-  series.curve.at.forEach((moment, place) => {
-    const value = series.run.moments[state.clock][moment];
-    if (value !== null && Math.abs(value - at) < distance) [best, distance] = [place, Math.abs(value - at)];
-  });
-  return [best, distance];
+  const { places, times } = timesOn(series);
+  if (!places.length) return [-1, Infinity];
+  const near = nearestPlace(times, at);
+  return [places[near], Math.abs(times[near] - at)];
 };
 const valuesAt = (card, at) => card.list.map((series) => {
   const [place, distance] = nearest(series, at);
@@ -239,9 +249,8 @@ const setFocus = (key) => {
   }
   for (const chip of byId("chips").querySelectorAll("button")) chip.classList.toggle("near", key !== null && key.endsWith(`:${chip.dataset.table}`));
 };
-const stops = (card) => [...new Set(card.list.flatMap((series) => series.curve.at.map((moment) => series.run.moments[state.clock][moment])))]
-  .filter((value) => value !== null && value >= card.x[0] && value <= card.x[1]).sort((a, b) => a - b);
-const snapped = (card, at) => stops(card).reduce((best, value) => best === null || Math.abs(value - at) < Math.abs(best - at) ? value : best, null);
+const stops = (card) => card.stops ??= [...new Set(card.list.flatMap((series) => timesOn(series).times))].filter((value) => value >= card.x[0] && value <= card.x[1]).sort((a, b) => a - b);
+const snapped = (card, at) => stops(card).length ? stops(card)[nearestPlace(stops(card), at)] : null;
 
 // pointer and keys of one chart
 const placed = (card, event) => {

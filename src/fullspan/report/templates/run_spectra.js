@@ -91,14 +91,6 @@ const drawHeat = () => {
   drawSpectrum(view);
   byId("heat-numbers").firstChild?.refresh();
 };
-const nearestPlace = (times, at) => {
-  let [from, to] = [0, times.length - 1];
-  while (to - from > 1) {
-    const middle = (from + to) >> 1;
-    if (times[middle] <= at) from = middle; else to = middle;
-  }
-  return at - times[from] <= times[to] - at ? from : to;
-};
 const heatX = (view, place) => {
   const width = HEAT.W - HEAT.right - HEAT.left;
   return HEAT.left + (view.times.length > 1 ? width * (view.times[place] - view.times[0]) / (view.times.at(-1) - view.times[0]) : width / 2);
