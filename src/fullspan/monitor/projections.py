@@ -225,5 +225,5 @@ def _notes(found: Frames, method: str, package: str, seed: int) -> tuple[str, ..
     return (
         *found.notes,
         how,
-        f"Preservation: share of the {k} nearest neighbors that the map keeps; {level:.2g} by chance.",
+        f"Preservation: share of the {k} nearest neighbors that the map keeps; {100 * level:.2g}% by chance.",
     )

@@ -80,7 +80,7 @@ def test_displacement_and_preservation_of_every_frame():
         expected = map_displacement(maps.positions[frame - 1], maps.positions[frame])
         assert maps.displacement[frame] == expected > 0
     assert ((maps.preservation > 10 / 199) & (maps.preservation < 1)).all()
-    assert any("0.05 by chance" in note for note in maps.notes)
+    assert any("5% by chance" in note for note in maps.notes)
 
 
 def test_rows_are_matched_by_id_and_those_missing_somewhere_are_counted(tmp_path):
