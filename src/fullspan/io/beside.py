@@ -103,9 +103,12 @@ def _as_array(value: Any, what: str) -> Array:
     if isinstance(value, np.ndarray):
         return value
     try:
-        items = list(value)
+        items = (
+            value.to_pylist() if callable(getattr(value, "to_pylist", None)) else list(value)
+        )  # pyarrow's own scalars
     except TypeError:
         raise InputError(f"{what} need a column's name, a path or an array; got {type(value).__name__}.") from None
+    items = [None if type(item).__name__ == "NAType" else item for item in items]  # what pandas has for a missing one
     has_text = any(isinstance(item, str) for item in items)
     return np.array([str(item) for item in items], dtype=object) if has_text else np.asarray(items)
 

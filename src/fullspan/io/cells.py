@@ -199,11 +199,11 @@ def numbers_of_text(text: str, name: str, row: int) -> list[float]:
 
 
 def names_of(column: Any) -> Array:
-    """Ids or labels: integers as they are, everything else as text; a missing one becomes "null"."""
+    """Ids or labels: integers as they are, with None for a missing one; all else as text, a missing one as "null"."""
     import pyarrow as pa
 
-    if pa.types.is_integer(column.type) and not column.null_count:
-        return as_numpy(column)
+    if pa.types.is_integer(column.type):
+        return np.array(column.to_pylist(), dtype=object) if column.null_count else as_numpy(column)
     if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
         values = column.to_pylist()
         return np.array(["null" if value is None else str(value, "utf-8", "replace") for value in values], object)

@@ -8,6 +8,7 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
+import fullspan as fs
 from fullspan.errors import InputError, UnknownNameError
 from fullspan.io.formats import open_table
 
@@ -38,3 +39,37 @@ def test_nulls_are_refused(tmp_path):
     pq.write_table(pa.table({"word": ["a", None, "b", "c"]}), tmp_path / "w.parquet")
     with pytest.raises(InputError, match="a value in every row; got 1 nulls in column 'word'"):
         open_table(ROWS, ids=tmp_path / "w.parquet")
+
+
+def test_a_missing_integer_id_leaves_the_others_numbers(tmp_path):
+    """Blocks with and without a missing id are of one kind, so that versions of a table can be aligned."""
+    ids = [*range(7), None, 2**60 + 1]
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(27.0)), 3)
+    table = pa.table({"id": pa.array(ids), "text": list("abcdefghi"), "vector": vectors})
+    pq.write_table(table, tmp_path / "t.parquet")
+    for source in (table, tmp_path / "t.parquet"):
+        blocks = list(fs.open_table(source, column="vector", ids="id").blocks(3))
+        assert [each for block in blocks for each in block.ids.tolist()] == ids
+    with pytest.raises(InputError, match="got None and int in the old table. Fill in what is missing"):
+        fs.drift(table, table, column="vector", ids="id")
+    assert len(fs.drift(table, table, column="vector", ids="text")) == 1
+
+
+def test_a_missing_integer_label_is_a_group_of_its_own():
+    labels = [each % 2 for each in range(80)]
+    labels[70] = None
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.random.default_rng(0).normal(size=240)), 3)
+    table = pa.table({"label": pa.array(labels), "vector": vectors})
+    for block_rows in (None, 20):
+        report = fs.measure(table, column="vector", by="label", labels="label", block_rows=block_rows)
+        (record,) = (each.record for each in report)
+        counts = {name: readings["mean_norm"].detail["n_rows"] for name, readings in record.groups.items()}
+        assert counts == {"no label": 1, "0": 39, "1": 40}
+
+
+def test_arrays_of_other_libraries_with_a_missing_value():
+    import pandas as pd
+
+    for ids in (pa.array([1, None, 3]), pa.chunked_array([[1], [None, 3]]), pd.Series([1, None, 3], dtype="Int64")):
+        (block,) = fs.open_table(np.ones((3, 2)), ids=ids).blocks()
+        assert block.ids.tolist() == [1, None, 3]
