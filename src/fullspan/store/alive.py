@@ -8,6 +8,7 @@ import functools
 import os
 import socket
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,22 +113,31 @@ class Lock:
     keep the run; closing any descriptor of the file gives them up, so that this process keeps a list of its own.
     """
 
-    _held: set[str] = set()  # noqa: RUF012  # of the whole process, as the locks are
+    _held: set[tuple[int, int]] = set()  # noqa: RUF012  # of the whole process, as the locks are
+    _mutex = threading.Lock()
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.key = os.path.realpath(path)
-        if self.key in self._held:
-            raise Taken
-        self._handle: int | None = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            self.certain = _lock(self._handle)
-        except BaseException:
-            os.close(self._handle)
-            raise
-        self._held.add(self.key)
+        with self._mutex:
+            if _identity(path) in self._held:
+                raise Taken
+            self._handle: int | None = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            try:
+                self.certain = _lock(self._handle)
+            except BaseException:
+                os.close(self._handle)
+                raise
+            found = os.fstat(self._handle)
+            self._key = found.st_dev, found.st_ino
+            self._held.add(self._key)
         self._owner = os.getpid()
         self._next = 0.0
+
+    @classmethod
+    def forget(cls) -> None:
+        """In a forked child: it holds none of its parent's locks."""
+        cls._held.clear()
+        cls._mutex = threading.Lock()
 
     def beat(self) -> None:
         """Give a sign of life, at most one in five seconds."""
@@ -144,7 +154,16 @@ class Lock:
         os.close(self._handle)
         self._handle = None
         if self._owner == os.getpid():
-            self._held.discard(self.key)
+            self._held.discard(self._key)
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    """Which file on the disk has a name; (0, 0) when there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return 0, 0
+    return found.st_dev, found.st_ino
 
 
 def _lock(handle: int) -> bool:
@@ -168,4 +187,4 @@ def _lock(handle: int) -> bool:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=Lock._held.clear)
+    os.register_at_fork(after_in_child=Lock.forget)

@@ -17,7 +17,7 @@ from fullspan.errors import InputError
 from fullspan.store.alive import Lock, this_process
 from fullspan.store.failures import StoreError, translated
 from fullspan.store.opening import begun, opened, taken
-from fullspan.store.places import SNAPSHOTS, home_of, slug
+from fullspan.store.places import FILE, SNAPSHOTS, home_of, slug
 from fullspan.store.plain import as_json, packed, point_value, text, when
 from fullspan.store.records import Event, Moment, Point
 from fullspan.store.snapshots import checked_rows, write_rows
@@ -69,6 +69,7 @@ class RunWriter:
         self._connection = connection
         self._lock = lock
         self._owner = os.getpid()
+        self._place = _place(path)
         self._mutex = threading.RLock()
         self._ids: dict[tuple[str, str], int] = {}
         self._resumed = attempt == 1
@@ -305,7 +306,7 @@ class RunWriter:
             return
         if self._owner == os.getpid():
             try:
-                if not self.ended:
+                if not self.ended and self._place == _place(self.path):
                     self.finish("stopped")
             finally:
                 self._closed = True
@@ -319,14 +320,15 @@ class RunWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._closed and not self.ended:
-            try:
+        try:
+            if not self._closed and not self.ended:
                 self.finish("failed" if kind is not None else "finished")
-            except StoreError:
-                if kind is None:
-                    raise
-                self.ended = True  # what is under way says more than this
-        self.close()
+        except StoreError:
+            if kind is None:  # else what is under way says more than this
+                raise
+        finally:
+            self.ended = True
+            self.close()
 
     def _check(self, call: str) -> None:
         if self._closed:
@@ -334,6 +336,11 @@ class RunWriter:
         if self._owner != os.getpid():
             raise StoreError(
                 f"{call} needs the process that opened the run; got a fork of it. Write from the parent process only."
+            )
+        if self._place != _place(self.path):  # SQLite would go on writing what nobody can ever read
+            raise StoreError(
+                f"{call} needs the file that was opened; got none, or another one, in {str(self.path)!r}. "
+                "It was deleted or moved while it was written: open the run again."
             )
 
     @contextlib.contextmanager
@@ -365,6 +372,15 @@ class RunWriter:
             [found] = self._connection.execute(f"SELECT id FROM {kind} WHERE name = ?", (name,)).fetchone()  # noqa: S608
             self._ids[key] = found
         return found
+
+
+def _place(home: Path) -> tuple[int, int] | None:
+    """Which file on the disk has the name of the run's."""
+    try:
+        found = (home / FILE).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _checked(point: Any) -> Point:

@@ -154,6 +154,28 @@ def test_a_fork_may_not_write_and_does_not_keep_the_run(writer: RunWriter, home:
         RunWriter.open(home)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_may_go_on_with_a_run_that_its_parent_has_closed(home: Path) -> None:
+    writer = RunWriter.open(home)
+    wait, go = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.read(wait, 1)
+        code = 1
+        try:
+            with RunWriter.open(home) as mine:
+                mine.add([point(1)])
+                code = 0
+        finally:
+            os._exit(code)
+    writer.close()
+    os.write(go, b".")
+    assert os.waitpid(child, 0)[1] == 0
+    os.close(wait)
+    os.close(go)
+    assert [each.at.step for each in Run.open(home).points()] == [1]
+
+
 def test_threads_share_a_writer(writer: RunWriter, home: Path) -> None:
     def write(start: int) -> None:
         for step in range(start, start + 40):

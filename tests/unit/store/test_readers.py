@@ -44,6 +44,8 @@ def test_what_a_killed_writer_left_is_read_and_gone_on_with(writer: RunWriter, h
     with RunWriter.open(left, resume_step=1) as again:
         again.add([point(5)])
     assert read(left) == [1, 5]
+    assert [each.status for each in Run.open(left).attempts] == [None, "finished"]
+    assert Run.open(left).status == "finished"
 
 
 @pytest.mark.parametrize("names", [("run.sqlite", "run.sqlite-wal"), ()], ids=["without shared memory", "all files"])
@@ -63,8 +65,10 @@ def test_a_closed_run_is_read_without_rights_to_write(shared: Path) -> None:
     with RunWriter.open(shared / "run") as writer:
         writer.add([point(1)])
         path = writer.add_snapshot("item", Moment(1), [0], np.ones((1, 2)))
-    assert read(shared / "run") == [1]
-    assert Run.open(shared / "run").snapshots("item")[0].read().row_ids.tolist() == [0]  # and every module is loaded
+    shutil.copytree(shared / "run", shared / "copy")
+    assert read(shared / "copy") == [1]
+    assert Run.open(shared / "copy").snapshots("item")[0].read().row_ids.tolist() == [0]  # and every module is loaded
+    assert sorted(each.name for each in (shared / "run").iterdir()) == ["run.sqlite", "snapshots", "writer.lock"]
     with read_only(shared / "run"):
         run = Run.open(shared / "run")
         assert [each.at.step for each in run.points()] == [1]
@@ -138,6 +142,25 @@ def test_a_run_that_is_deleted_meanwhile_is_said(home: Path) -> None:
     shutil.rmtree(home)
     with pytest.raises(MissingFileError, match="Reading a run needs its run.sqlite; got none in"):
         run.points()
+
+
+def test_nothing_is_acknowledged_for_a_file_that_is_gone(home: Path) -> None:
+    writer = RunWriter.open(home)
+    writer.add([point(1)])
+    home.rename(home.with_name("moved"))
+    for call in (lambda: writer.add([point(2)]), lambda: writer.add_snapshot("t", Moment(1), [0], np.ones((1, 2)))):
+        with pytest.raises(StoreError, match="needs the file that was opened; got none, or another one"):
+            call()
+    with RunWriter.open(home) as other:
+        other.add([point(3)])
+        with pytest.raises(StoreError, match="needs the file that was opened"):
+            writer.add([point(4)])
+    writer.close()
+    assert read(home) == [3]
+    assert read(home.with_name("moved")) == [1]
+    with pytest.raises(StoreError, match="RunWriter.finish needs the file that was opened"), RunWriter.open(home):
+        shutil.rmtree(home)
+    RunWriter.open(home).close()  # and the lock was given up
 
 
 def foreign(path: Path) -> None:

@@ -236,9 +236,10 @@ def test_what_is_told_of_tables_and_measures(writer: RunWriter, home: Path) -> N
 def test_the_newest_point_of_each_curve(home: Path) -> None:
     with RunWriter.open(home) as writer:
         writer.add([point(step) for step in range(5)] + [point(2, table="user")])
-    with RunWriter.open(home, resume_step=3):
-        pass
-    assert [(each.table, each.at.step) for each in Run.open(home).last_points()] == [("item", 3), ("user", 2)]
+    with RunWriter.open(home, resume_step=3) as writer:
+        writer.add([point(3, 7.0)])
+    found = Run.open(home).last_points()
+    assert [(each.table, each.at.step, each.value) for each in found] == [("item", 3, 7.0), ("user", 2, 0.5)]
 
 
 def test_unknown_names_are_said_with_the_known_ones(writer: RunWriter, home: Path) -> None:

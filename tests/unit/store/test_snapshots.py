@@ -28,6 +28,7 @@ def test_rows_come_back(writer: RunWriter, home: Path, labels, ids) -> None:
     assert vectors.dtype == E.dtype
     assert np.array_equal(vectors, E)
     assert names is None if labels is None else names.tolist() == list(labels)
+    assert [each.name for each in path.parent.iterdir()] == ["1-7.npz"]
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f8", "i1"])
