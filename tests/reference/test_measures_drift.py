@@ -182,3 +182,28 @@ def test_clear_errors(pair):
         shift.classifier_drift(0 * x, 0 * y)
     with pytest.raises(UndefinedMeasureError, match="got 2 zeros"):
         shift.spectrum_difference([0.0, 0.0], [1.0])
+
+
+@pytest.mark.parametrize(
+    ("moments", "error", "message"),
+    [
+        (([0, 0], np.full((2, 2), np.nan), [0, 0], np.eye(2)), UndefinedMeasureError, "needs a finite covariance; got"),
+        (([0, 0], np.eye(2), [0, np.inf], np.eye(2)), UndefinedMeasureError, "needs a finite mean; got NaN or"),
+        (([0, 0], np.eye(2), [0], np.eye(1)), InputError, "one dim; got means of 2 and 1 and covariances of 2 and 1"),
+        (([0, 0, 0], np.eye(2), [0, 0, 0], np.eye(2)), InputError, "means of 3 and 3 and covariances of 2 and 2"),
+        (([0, 0], np.eye(2)[:1], [0, 0], np.eye(2)), InputError, r"symmetric covariance; got one of shape \(1, 2\)"),
+        (([0, 0], [[1, 2], [0, 1]], [0, 0], np.eye(2)), InputError, "needs a symmetric covariance"),
+        (([0, 0], -np.eye(2), [0, 0], np.eye(2)), InputError, "without negative eigenvalues; got -1"),
+        (([[0, 0]], np.eye(2), [0, 0], np.eye(2)), InputError, r"a mean of shape \(dim,\); got shape \(1, 2\)"),
+    ],
+)
+def test_moments_that_have_no_frechet_distance(moments, error, message):
+    with pytest.raises(error, match=message) as caught:
+        shift.frechet_from_moments(*moments)
+    assert type(caught.value) is error
+
+
+def test_tables_whose_covariance_overflows_have_no_frechet_distance():
+    x = np.array([[1e200], [-1e200], [0.0]])
+    with np.errstate(over="ignore"), pytest.raises(UndefinedMeasureError, match="beyond 1e154 overflow"):
+        shift.frechet_distance(x, x)

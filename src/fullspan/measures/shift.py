@@ -93,8 +93,10 @@ def frechet_from_moments(mean_x: Any, covariance_x: Any, mean_y: Any, covariance
 
     Raises
     ------
+    UndefinedMeasureError
+        A mean or covariance with NaN or infinity: that of one row, or of numbers whose squares overflow.
     InputError
-        Different dims.
+        Different dims; covariances that are not square, symmetric and without negative eigenvalues.
 
     Notes
     -----
@@ -111,18 +113,44 @@ def frechet_from_moments(mean_x: Any, covariance_x: Any, mean_y: Any, covariance
     >>> frechet_from_moments([0.0, 0.0], np.eye(2), [3.0, 4.0], np.eye(2))
     25.0
     """
-    call = "frechet_distance"
-    roots = []
-    for covariance in (covariance_x, covariance_y):
-        values, axes = np.linalg.eigh(_check.table(covariance, call, rows=1))
-        roots.append((axes * np.sqrt(np.maximum(values, 0.0))) @ axes.T)
-    if roots[0].shape != roots[1].shape:
-        raise InputError(f"{call} needs two tables of one dim; got {len(roots[0])} and {len(roots[1])}.")
-    away = _check.vector(mean_x, call, "means") - _check.vector(mean_y, call, "means")
+    means = [_moment(each, "mean") for each in (mean_x, mean_y)]
+    roots = [_root(each) for each in (covariance_x, covariance_y)]
+    dims = [len(each) for each in (*means, *roots)]
+    if len(set(dims)) > 1:
+        raise InputError(
+            f"frechet_from_moments needs means and covariances of one dim; got means of {dims[0]} and {dims[1]} and "
+            f"covariances of {dims[2]} and {dims[3]}."
+        )
+    away = means[0] - means[1]
     # ‖A‖² + ‖B‖² - 2·‖A B‖_* is the squared Procrustes residual of the roots: not negative, and 0 for equal ones
     left, _, right = np.linalg.svd(roots[0] @ roots[1])
     residual = roots[0] - (left @ right) @ roots[1].T
     return float(np.vecdot(away, away) + np.sum(residual * residual))
+
+
+def _moment(values: Any, what: str) -> Array:
+    array = _check.to_numpy(values, "frechet_from_moments").astype(np.float64, copy=False)
+    if array.ndim != (1 if what == "mean" else 2):
+        shape = "(dim,)" if what == "mean" else "(dim, dim)"
+        raise InputError(f"frechet_from_moments needs a {what} of shape {shape}; got shape {array.shape}.")
+    if not np.isfinite(array).all():
+        raise UndefinedMeasureError(
+            f"frechet_from_moments needs a finite {what}; got NaN or infinity. One row has no covariance, and squares "
+            "of numbers beyond 1e154 overflow."
+        )
+    return array
+
+
+def _root(covariance: Any) -> Array:
+    """The symmetric square root of a covariance."""
+    C = _moment(covariance, "covariance")
+    largest = float(np.abs(C).max(initial=0.0))
+    if C.shape[0] != C.shape[1] or np.abs(C - C.T).max(initial=0.0) > 1e-6 * largest:
+        raise InputError(f"frechet_from_moments needs a symmetric covariance; got one of shape {C.shape} that is not.")
+    values, axes = np.linalg.eigh(C)
+    if values.min(initial=0.0) < -1e-6 * largest:
+        raise InputError(f"frechet_from_moments needs a covariance without negative eigenvalues; got {values[0]:.4g}.")
+    return (axes * np.sqrt(np.maximum(values, 0.0))) @ axes.T
 
 
 def frechet_distance(x: Any, y: Any) -> float:
