@@ -29,6 +29,7 @@ PLACES = {
     "study": ("fullspan.cli.study:study", "Run an experiment whole, and answer the claims it was made to test."),
     "report": ("fullspan.cli.report:report", "Write training runs as one HTML page: curves, spectra, maps, findings."),
     "runs": ("fullspan.cli.runs:runs", "List training runs, compare two, or export one."),
+    "separability": ("fullspan.cli.separability:separability", "How well labels separate over a training run."),
     "demo": ("fullspan.cli.demo:demo", "Measure the bundled GloVe table, and watch a short training."),
 }
 

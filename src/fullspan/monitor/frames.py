@@ -11,6 +11,7 @@ import numpy as np
 
 from fullspan._typing import Array
 from fullspan.errors import InputError, UnknownNameError, did_you_mean
+from fullspan.io.beside import checked_frequencies, given_values, is_path
 from fullspan.measures import _check
 from fullspan.monitor.sample import map_rows
 from fullspan.store.records import Moment
@@ -95,7 +96,8 @@ def gather(
     frames, steps, row_ids
         Arrays ``(n, dim)`` with the same rows in place of a run; their steps (0, 1, …), and their ids (0 to n - 1).
     labels, frequencies
-        One value for each row of the table, found by the row's position, in place of those that the run holds.
+        One value for each row of the table, found by the row's position, or a file of them; in place of those that
+        the run holds.
     max_frames
         More frames than this are thinned evenly, the first and the last kept.
     """
@@ -106,9 +108,10 @@ def gather(
     else:
         found = _of_run(call, run, table, max_frames)
     if labels is not None:
-        found = replace(found, labels=by_row(call, labels, found.row_ids, "labels"))
+        of_table = given_values(labels, "labels") if is_path(labels) else labels
+        found = replace(found, labels=by_row(call, of_table, found.row_ids, "labels"))
     if frequencies is not None:
-        counts = _check.vector(frequencies, call, "frequencies")
+        counts = checked_frequencies(given_values(frequencies, "frequencies"))
         of_rows = [by_row(call, values, found.row_ids, "frequencies") for values in (counts, decile(counts))]
         found = replace(found, frequencies=of_rows[0], deciles=of_rows[1])
     return _finite(found, call)

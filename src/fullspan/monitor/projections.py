@@ -69,7 +69,7 @@ def project(
     frames, steps, row_ids
         Arrays ``(n, dim)`` with the same rows in place of a run, their steps, and the ids of the rows.
     labels, frequencies
-        One value for each row of the table, to color by; by default those that the run holds.
+        One value for each row of the table, or a file of them, to color by; by default those that the run holds.
     max_frames
         More snapshots than this are thinned evenly; None keeps all.
 

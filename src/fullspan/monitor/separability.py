@@ -241,8 +241,8 @@ def separability(
     table
         Name of the table; None takes the only one.
     labels
-        One label for each row of the table, found by its position; None takes those in the snapshots. Rows whose label
-        is None, NaN or empty are left out.
+        One label for each row of the table, found by its position, or the path of a file with one a line; None takes
+        those in the snapshots. Rows whose label is None, NaN or empty are left out.
     normalizers
         Names as in :func:`normalized`; the first is what the others are compared with.
     metric
