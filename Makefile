@@ -2,7 +2,8 @@
 VENV   := .venv
 PYTHON ?= python3
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt
+# --no-compile: most of what the frameworks bring is never imported, and compiling it takes longer than installing it.
+PIP    := $(BIN)/python -m pip install --disable-pip-version-check --no-compile -q -c constraints.txt
 
 export OMP_NUM_THREADS      := 1
 export OPENBLAS_NUM_THREADS := 1
