@@ -28,6 +28,11 @@ FROM point CROSS JOIN attempt ON attempt.id = point.attempt JOIN tab ON tab.id =
      JOIN measure ON measure.id = point.measure
 WHERE {where} {group} ORDER BY point.step, point.tab, point.measure, attempt
 """
+_CURVE = """
+SELECT point.step, epoch, samples, wall, value, coalesce(n_rows, 0), max(attempt)
+FROM point CROSS JOIN attempt ON attempt.id = point.attempt
+WHERE point.tab = ? AND point.measure = ? AND point.step <= attempt.cutoff GROUP BY point.step ORDER BY point.step
+"""
 _LAST = """
 SELECT tab.name, measure.name, point.step, point.epoch, point.samples, point.wall, point.value, point.n_rows, point.why
 FROM tab CROSS JOIN measure JOIN point ON (point.tab, point.measure, point.step, point.attempt) = (
@@ -153,7 +158,18 @@ class Run:
         UnknownNameError
             If the run has no such table or measure.
         """
-        return self._points("Run.points", table, measure, all_attempts, made=_point)
+        where, values = ["1" if all_attempts else "point.step <= attempt.cutoff"], []
+        with self._source.connection("Run.points") as connection:
+            for kind, name in (("tab", table), ("measure", measure)):
+                if name is not None:
+                    where.append(f"point.{kind} = ?")
+                    values.append(_number(connection, "Run.points", kind, name))
+            query = _POINTS.format(
+                newest="point.attempt" if all_attempts else "max(point.attempt)",
+                where=" AND ".join(where),
+                group="" if all_attempts else "GROUP BY point.tab, point.measure, point.step",
+            )
+            return [_point(row) for row in connection.execute(query, values)]
 
     def curve(self, table: str, measure: str) -> Curve:
         """One measure of one table over time, as arrays; points without a value are left out and counted.
@@ -163,10 +179,12 @@ class Run:
         UnknownNameError
             If the run has no such table or measure.
         """
-        rows = self._points("Run.curve", table, measure, made=_numbers)
-        some = [row for row in rows if row[4] is not None]
-        kinds = ("i8", "f8", "f8", "f8", "f8", "i8")
-        columns = [np.array([row[at] for row in some], kind) for at, kind in enumerate(kinds)]
+        with self._source.connection("Run.curve") as connection:
+            key = [_number(connection, "Run.curve", *each) for each in (("tab", table), ("measure", measure))]
+            rows = connection.execute(_CURVE, key).fetchall()
+            some = [row for row in rows if row[4] is not None]
+            kinds = ("i8", "f8", "f8", "f8", "f8", "i8")
+            columns = [np.array([row[at] for row in some], kind) for at, kind in enumerate(kinds)]
         return Curve(table, measure, *columns, undefined=len(rows) - len(some))
 
     def last_points(self) -> list[Point]:
@@ -215,29 +233,6 @@ class Run:
     ) -> list[Any]:
         """The rows of one query, each made into what the caller gives out while the file is known to be to blame."""
         with self._source.connection(call) as connection:
-            return [made(row) for row in connection.execute(query, values)]
-
-    def _points(
-        self,
-        call: str,
-        table: str | None,
-        measure: str | None,
-        everything: bool = False,
-        *,
-        made: Callable[[Sequence[Any]], Any],
-    ) -> list[Any]:
-        where = ["1" if everything else "point.step <= attempt.cutoff"]
-        values = []
-        with self._source.connection(call) as connection:
-            for kind, name in (("tab", table), ("measure", measure)):
-                if name is not None:
-                    where.append(f"point.{kind} = ?")
-                    values.append(_number(connection, call, kind, name))
-            query = _POINTS.format(
-                newest="point.attempt" if everything else "max(point.attempt)",
-                where=" AND ".join(where),
-                group="" if everything else "GROUP BY point.tab, point.measure, point.step",
-            )
             return [made(row) for row in connection.execute(query, values)]
 
     def _newest(
@@ -305,11 +300,6 @@ def _moment(row: Sequence[Any]) -> Moment:
 
 def _point(row: Sequence[Any]) -> Point:
     return Point(row[0], row[1], Moment(*row[2:6]), *row[6:9])
-
-
-def _numbers(row: Sequence[Any]) -> tuple[Any, ...]:
-    """The columns of a curve: step, epoch, samples, wall, value, n_rows."""
-    return *row[2:7], row[7] or 0
 
 
 def _vector(row: Sequence[Any]) -> tuple[Moment, np.ndarray]:
