@@ -103,7 +103,7 @@ def _tables(source: Any, names: Sequence[str] | None) -> list[Table]:
     if is_torch_module(source):
         return _of_module(source, names)
     if isinstance(source, Mapping):
-        return _of_mapping(source, names)
+        return list(_of_mapping(source, names))
     table = _one(source)
     chosen_names("the source", [table.name], names, ())
     return [table]
@@ -277,14 +277,28 @@ def _of_module(module: Any, names: Sequence[str] | None) -> list[Table]:
     return [_of_array(name, getattr(known[name], "weight", known[name])) for name in chosen]
 
 
-def _of_mapping(source: Mapping[Any, Any], names: Sequence[str] | None) -> list[Table]:
+def _of_mapping(source: Mapping[Any, Any], names: Sequence[str] | None) -> list[ArrayTable]:
     flat = _flat(source)
     wide = [name for name, value in flat.items() if len(_shape(value)) == 2 and 0 not in _shape(value)]
     if not wide and names is None:
         raise InputError(f"A mapping needs a 2-D array of numbers; got {len(flat)} arrays, none of them 2-D.")
     likely = [name for name in wide if looks_like_embedding(name, _shape(flat[name]))[0]]
-    default = _untied(likely or wide, flat)
-    return [_of_array(name, flat[name]) for name in chosen_names("the mapping", list(flat), names, default)]
+    plain = not any("." in name for name in wide)  # no state dict: whoever named these arrays wants them
+    default = wide if plain else _untied(likely or wide, flat)
+    chosen = chosen_names("the mapping", list(flat), names, default)
+    tables = [_of_array(name, flat[name]) for name in chosen]
+    if names is None and len(tables) < len(wide):
+        tables[0].note = _left_out([name for name in wide if name not in chosen])
+    return tables
+
+
+def _left_out(names: Sequence[str]) -> str:
+    some = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    arrays = "array was" if len(names) == 1 else "arrays were"
+    return (
+        f"{len(names)} other 2-D {arrays} left out, not being embeddings by name or tied to one: {some}. "
+        'Measure them too with table="*".'
+    )
 
 
 def _untied(names: Sequence[str], flat: Mapping[str, Any]) -> list[str]:

@@ -146,6 +146,8 @@ class ArrayTable:
     """
 
     repeatable = True
+    #: What a report should say about how the table was chosen, or None.
+    note: str | None = None
 
     def __init__(
         self,

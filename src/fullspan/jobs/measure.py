@@ -69,7 +69,9 @@ def measure(
     ----------
     source
         A path of any format of :func:`fullspan.open_table`, an array or torch tensor of shape ``(n_rows, dim)``, an
-        ``nn.Embedding``, a module or a mapping of names to arrays (its embedding tables), or an iterator of blocks.
+        ``nn.Embedding``, a module (its embedding tables), a mapping of names to arrays (all 2-D ones; of a state dict,
+        whose names have dots, those that look like embeddings, and a note names the others), or blocks in a list or an
+        iterator.
     measures
         Names from ``fullspan measures``; None takes the default set and the hygiene of the table.
     table

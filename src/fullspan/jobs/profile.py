@@ -161,7 +161,7 @@ def _duplicates(rows: Duplicates) -> dict[str, Any]:
 
 def notes_of(made: Summaries, evidence: Evidence, table: Any, neighbors: bool = True) -> tuple[str, ...]:
     """Plain sentences on how the numbers were had."""
-    notes = []
+    notes = [table.note] if getattr(table, "note", None) else []
     if made.get(Duplicates) is not None and not made[Duplicates].exact:
         notes.append(
             f"Duplicate rows were estimated by a sketch within {made[Duplicates].relative_error:.1%}: "

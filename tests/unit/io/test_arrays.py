@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fullspan as fs
 from fullspan._typing import Block, Table
 from fullspan.errors import InputError, UnknownNameError
 from fullspan.io.formats import list_tables, open_table, open_tables
@@ -221,6 +222,27 @@ def test_a_mapping_by_name() -> None:
     assert [(info.name, info.embedding) for info in list_tables(source)] == [("user", True), ("item", True)]
     with pytest.raises(UnknownNameError, match="no table named 'itm'.*item"):
         open_table(source, table="itm")
+
+
+def test_all_arrays_of_a_plain_mapping_are_measured() -> None:
+    """Also those that are not called embeddings, and one array under two names."""
+    source = {"item_embedding": E, "W": E + 1, "copy": E, "bias": E[0]}
+    assert [table.name for table in open_tables(source)] == ["item_embedding", "W", "copy"]
+    assert [table.note for table in open_tables(source)] == [None] * 3
+
+
+def test_what_is_left_out_of_a_state_dict_is_named() -> None:
+    weights = {f"layers.{at}.weight": E + at for at in range(7)}
+    source = {"emb.weight": E, **weights, "lm_head.weight": E, "layers.0.bias": E[0]}
+    report = fs.measure(source, measures=["mean_norm"])
+    assert list(report.tables) == ["emb.weight"]
+    (note,) = [each for each in report["emb.weight"].record.notes if "left out" in each]
+    assert note.startswith(
+        "8 other 2-D arrays were left out, not being embeddings by name or tied to one: layers.0.weight"
+    )
+    assert 'layers.4.weight and 3 more. Measure them too with table="*".' in note
+    assert len(fs.measure(source, measures=["mean_norm"], table="*")) == 9
+    assert not fs.measure(source, measures=["mean_norm"], table="emb.weight")["emb.weight"].record.notes
 
 
 @pytest.mark.parametrize("block_rows", [0, -1])

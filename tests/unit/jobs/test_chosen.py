@@ -14,7 +14,7 @@ SOURCE = {"user_embedding": np.ones((4, 2)), "item_embedding": np.ones((9, 2)), 
 @pytest.mark.parametrize(
     ("asked", "names"),
     [
-        (None, ["user_embedding", "item_embedding"]),
+        (None, ["user_embedding", "item_embedding", "item_[1]"]),
         ("item_embedding", ["item_embedding"]),
         (["item_*", "user_embedding", "*_embedding"], ["item_embedding", "item_[1]", "user_embedding"]),
         ("item_[1]", ["item_[1]"]),
