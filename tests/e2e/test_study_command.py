@@ -9,8 +9,12 @@ import pytest
 from fullspan.cli import study as command
 from fullspan.studies import STUDIES
 from fullspan.studies.base import figures
+from fullspan.studies.base.grid import Cell, Task
+from fullspan.studies.base.study import Plan
 from fullspan.studies.movielens import study as module
 from tests.unit.studies import planted
+
+TASK = Task(Cell("adam-b1", {}, cost=2.0), 0, "key")
 
 
 @pytest.fixture
@@ -18,6 +22,7 @@ def small(monkeypatch, tmp_path):
     """Planted ratings instead of a download, torch instead of a compiler, a fresh place to write."""
     monkeypatch.setattr(module, "load_movielens", lambda name, folder: planted.ratings())
     monkeypatch.setattr(module, "engine", lambda: "torch")
+    monkeypatch.setattr(figures, "save", lambda figure, stem: {"svg": b"<svg/>", "png": b""})  # drawn in unit tests
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -54,14 +59,13 @@ def test_a_dry_run_in_json(cli, small):
 
 
 @pytest.mark.slow
-def test_a_quick_study_from_start_to_end(cli, small, monkeypatch):
+def test_a_quick_study_from_start_to_end(cli, small):
     ended = cli("study", "movielens", "--quick", "--jobs", 1)
     assert (ended.code, ended.err) == (0, "")
     assert "With SGD, Gini index and Hoyer sparsity rise" in ended.out
     assert "16 of 16 runs made now" in ended.out
     assert "fullspan report studies/movielens/runs/adam-b1" in ended.out
     assert max(map(len, ended.out.splitlines())) <= 80
-    monkeypatch.setattr(figures, "save", lambda figure, stem: {"svg": b"<svg/>", "png": b""})  # drawn once already
     plain = json.loads(cli("study", "movielens", "--quick", "--jobs", 1, "--json").out)
     assert plain["schema"] == "fullspan.study/1"
     assert plain["provenance"]["run"]["run_now"] == 0
@@ -93,6 +97,21 @@ def test_data_that_are_nowhere_are_answered_in_one_line(cli, tmp_path):
     assert ended.code == 2
     assert ended.err.count("\n") == 1
     assert "nowhere" in ended.err
+
+
+def test_a_bar_only_where_somebody_can_see_it(monkeypatch, capsys):
+    planned = Plan((TASK,), (TASK,), 2.0)
+    with command._progress(planned, quiet=False) as told:
+        assert told is None
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    with command._progress(planned, quiet=False) as told:
+        assert told is not None
+        told(TASK, 1.0)
+    assert "1/1 runs" in capsys.readouterr().err
+    with command._progress(planned, quiet=True) as told:
+        assert told is None
+    with command._progress(Plan((TASK,), (), 0.0), quiet=False) as told:
+        assert told is None
 
 
 @pytest.mark.parametrize(("minutes", "told"), [(0.001, "1 seconds"), (0.5, "30 seconds"), (16.2, "16 minutes")])

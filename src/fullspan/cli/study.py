@@ -96,6 +96,15 @@ def study_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @option(
     "--beyond", is_flag=True, section="Experiment", help="Also vary momentum, optimizer, width, head, updates, rate."
 )
+@option(
+    "--beyond-seeds",
+    type=click.IntRange(1),
+    default=5,
+    show_default=True,
+    metavar="N",
+    section="Experiment",
+    help="Seeds of what --beyond adds, at most --seeds.",
+)
 @option("--quick", is_flag=True, section="Experiment", help="Two seeds and five epochs: to see it work.")
 @option(
     "--name",
@@ -111,6 +120,7 @@ def movielens(
     seeds: int,
     head: str,
     beyond: bool,
+    beyond_seeds: int,
     quick: bool,
     name: str,
     data: str | None,
@@ -126,7 +136,14 @@ def movielens(
     if quick:
         seeds = min(seeds, 2)
     options = Options(
-        seeds=seeds, epochs=5 if quick else 20, head=head, name=name, folder=data, beyond=beyond, engine=engine()
+        seeds=seeds,
+        epochs=5 if quick else 20,
+        head=head,
+        name=name,
+        folder=data,
+        beyond=beyond,
+        beyond_seeds=beyond_seeds,
+        engine=engine(),
     )
     _run(MovieLensStudy(), options, out or Path("studies/movielens"), jobs, dry_run, as_json, quiet)
 
@@ -142,7 +159,7 @@ def _run(study: Any, options: Any, out: Path, jobs: int, dry_run: bool, as_json:
         _tell_plan(study, planned, jobs, out, as_json)
         return
     _extras.require("matplotlib", "studies", f"fullspan study {study.name}")
-    with _progress(planned, jobs, quiet) as told:
+    with _progress(planned, quiet) as told:
         result = run(study, options, out, jobs=jobs, data=data, told=told)
     if as_json:
         echo(result.to_json() + "\n")
@@ -197,7 +214,7 @@ def _tell(result: Any, out: Path) -> None:
 
 
 @contextlib.contextmanager
-def _progress(planned: Any, jobs: int, quiet: bool) -> Iterator[Callable[[Any, float], None] | None]:
+def _progress(planned: Any, quiet: bool) -> Iterator[Callable[[Any, float], None] | None]:
     """A bar on standard error, where somebody can see it; it counts work, since runs differ a hundredfold."""
     if quiet or not sys.stderr.isatty() or not planned.left:
         yield None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from fullspan.studies.movielens import study as module
 from fullspan.studies.movielens import work
 from fullspan.studies.movielens.grid import Options, article_cells, cause_cells
 from fullspan.studies.movielens.study import MovieLensStudy, shared_data
-from fullspan.studies.movielens.work import DECILES, article_measures, deciles_of, train
+from fullspan.studies.movielens.work import DECILES, article_measures, deciles_of, kernel_measures, train
 from fullspan.trainers.factorization import FactorizationTrainer, Setup
 from tests.unit.studies import planted
 
@@ -142,6 +143,23 @@ def test_the_deciles_average_to_the_whole(data):
     told = train(task({"optimizer": "sgd", "batch_size": 8}), {"data": data.shared})["curves"]
     means = [np.mean([told[f"{table}.d{n:02d}.gini_index"][3] for n in range(1, 11)]) for table in ("users", "items")]
     assert np.average(means, weights=[30, 40]) == pytest.approx(told["gini_index"][3], abs=1e-12)
+
+
+def test_the_dense_weights_of_a_planted_table():
+    half = np.array([1.0, -1.0, 1.0, 1.0])
+    users, items = np.outer([1.0, -2.0], half), np.outer([3.0, 1.0, 1.0], [0.0, 0.0, 0.0, 1.0])
+    kernel = np.concatenate([half, [0.0, 0.0, 0.0, 5.0]])
+    trainer = SimpleNamespace(users=users, items=items, kernel=kernel, setup=SimpleNamespace(dim=4))
+    found = kernel_measures(trainer)
+    assert found["kernel.alignment"] == pytest.approx(1.0)
+    assert found["kernel.gini_index"] == pytest.approx(0.75 * 3 / 5)
+    trainer.items = np.eye(4)[:3]
+    assert kernel_measures(trainer)["kernel.alignment"] == pytest.approx(2 / 5)
+
+
+def test_the_dot_head_has_no_dense_weights(data):
+    told = train(task({"optimizer": "sgd", "batch_size": 8, "head": "dot"}), {"data": data.shared})["curves"]
+    assert not [name for name in told if name.startswith("kernel")]
 
 
 def test_the_grid_is_the_articles():
@@ -306,8 +324,9 @@ def test_the_runs_of_the_first_seed_are_watched_runs(ran):
 
 
 @pytest.mark.slow
-def test_a_study_that_is_done_runs_nothing_and_says_the_same(ran):
+def test_a_study_that_is_done_runs_nothing_and_says_the_same(ran, monkeypatch):
     first, out, options = ran
+    monkeypatch.setattr(figures, "save", lambda figure, stem: {"svg": b"<svg/>", "png": b""})
     told = []
     again = run(Small(), options, out, told=lambda task, seconds: told.append(task))
     assert told == []

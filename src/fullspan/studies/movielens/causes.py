@@ -18,6 +18,7 @@ __all__ = ["cause_claims", "decile_changes", "effects", "reference_of", "trend",
 _BOTH = (("gini_index", "Gini index"), ("hoyer_sparsity", "Hoyer sparsity"))
 _SPOKEN = {"gini_index": "gini", "hoyer_sparsity": "hoyer", "vector_entropy": "entropy", "spectral_entropy": "spectral"}
 _GUESS = "Results and Discussions, first takeaway (a guess)"
+_OURS = "Not in the article: our explanation"
 _THIRD = "Results and Discussions, third takeaway (a guess)"
 
 
@@ -101,6 +102,8 @@ def cause_claims(cells: Mapping[str, CellCurves]) -> tuple[Claim, ...]:
         _momentum(cells, ran),
         _batch_1(cells, ran),
         _any_strategy(cells, ran),
+        _kernel(cells),
+        _scaling(cells, ran),
         untestable(
             "optimizers-are-related",
             "SGD and Adam may be correlated, since Adam at batch size 1 comes to move as SGD at larger ones.",
@@ -204,5 +207,60 @@ def _any_strategy(cells: Mapping[str, CellCurves], ran: bool) -> Claim:
         "Spectral entropy falls under any training strategy.",
         "Results and Discussions, second takeaway (a generalization)",
         "Change over all points of every cell, also past the article.",
+    )
+    return _answered(told, ran, looked)
+
+
+def _kernel(cells: Mapping[str, CellCurves]) -> Claim:
+    """With the dense head every gradient of a row is a multiple of the layer's weights: do rows end up like them?"""
+    told = (
+        "rows-follow-the-dense-layer",
+        (
+            "Rows turn towards the weights of the dense layer, and take over how even those are; with Adam at batch "
+            "sizes 8 to 32 these weights become more even."
+        ),
+        _OURS,
+        (
+            "Mean absolute cosine of rows with their half of the dense weights, last point minus initialization "
+            "(rises), and change of the Gini index of those weights (falls), a seed. Beside: the correlation over "
+            "seeds of both Gini indices."
+        ),
+    )
+    article = {name: curves for name, curves in cells.items() if curves.cell.part == "article"}
+    if any("kernel.alignment" not in curves.curves for curves in article.values()):
+        return untestable(*told, "The dot head has no dense layer.")
+    looked: list[Looked] = []
+    for name, curves in article.items():
+        turned = curves["kernel.alignment"][:, -1] - curves["kernel.alignment"][:, 0]
+        looked.append((f"cosine with the dense weights, {name}", turned.tolist(), "rises"))
+    for b in (8, 16, 32):
+        change = cells[f"adam-b{b}"].changes("kernel.gini_index")
+        looked.append((f"Gini index of the dense weights, adam-b{b}", change, "falls"))
+    return answer(*told, looked, resolution=RESOLUTION, detail={name: _kinship(c) for name, c in article.items()})
+
+
+def _kinship(curves: CellCurves) -> str:
+    """How rows and dense weights are related at the last point."""
+    rows, kernel = curves["gini_index"][:, -1], curves["kernel.gini_index"][:, -1]
+    told = f"cosine {curves['kernel.alignment'][:, -1].mean():.3f}, Gini of rows {rows.mean():.3f}, "
+    told += f"of dense weights {kernel.mean():.3f}"
+    if len(rows) < 3 or not np.ptp(rows) > 0 or not np.ptp(kernel) > 0:
+        return told
+    return f"{told}, correlation over seeds {np.corrcoef(rows, kernel)[0, 1]:+.2f}"
+
+
+def _scaling(cells: Mapping[str, CellCurves], ran: bool) -> Claim:
+    def looked() -> list[Looked]:
+        return [
+            (f"{title}, {name}", cells[name].changes(measure), "falls")
+            for name in ("adam-no-momentum-b8", "adam-no-momentum-b32", "adagrad-b8", "adagrad-b32")
+            for measure, title in _BOTH
+        ]
+
+    told = (
+        "scaling-lowers-gini",
+        "The division of each weight's step by the size of its gradients makes Gini index and Hoyer sparsity fall.",
+        _OURS,
+        "Change with the optimizers that have that division and no momentum: Adam at β1 = 0, and Adagrad.",
     )
     return _answered(told, ran, looked)

@@ -19,7 +19,7 @@ from fullspan.studies.base.study import Conclusion, Data, Table
 from fullspan.studies.movielens.causes import cause_claims, decile_changes, effects
 from fullspan.studies.movielens.claims import article_claims
 from fullspan.studies.movielens.figures import article_figures, cause_figures
-from fullspan.studies.movielens.grid import CAUSE_SEEDS, Options, article_cells, cause_cells
+from fullspan.studies.movielens.grid import Options, article_cells, cause_cells
 from fullspan.studies.movielens.record import RECORDED_SEED, is_recorded
 from fullspan.studies.movielens.work import DECILES, MEASURES, SCORES, train
 
@@ -109,6 +109,7 @@ class MovieLensStudy:
         "fullspan.studies.movielens.work",
         "fullspan.trainers.factorization",
         "fullspan.trainers.keras_rules",
+        "fullspan.trainers.numba_engine",
         "fullspan.trainers.numba_kernel",
         "fullspan.trainers.scores",
         "fullspan.trainers.setup",
@@ -128,7 +129,7 @@ class MovieLensStudy:
         return article_cells(options, *sizes) + (cause_cells(options, *sizes) if options.beyond else [])
 
     def seeds(self, options: Options, cell: Cell) -> Sequence[int]:
-        return range(options.seeds if cell.part == "article" else min(options.seeds, CAUSE_SEEDS))
+        return range(options.seeds if cell.part == "article" else min(options.seeds, options.beyond_seeds))
 
     def work(self) -> Work:
         return train

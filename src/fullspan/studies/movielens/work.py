@@ -17,7 +17,7 @@ from fullspan.studies.base.grid import Task
 from fullspan.studies.movielens.record import RECORDED_SEED, Recorder
 from fullspan.trainers.factorization import FactorizationTrainer, Setup
 
-__all__ = ["DECILES", "MEASURES", "SCORES", "article_measures", "deciles_of", "train"]
+__all__ = ["DECILES", "MEASURES", "SCORES", "article_measures", "deciles_of", "kernel_measures", "train"]
 
 #: The article's four, in its order.
 MEASURES = ("gini_index", "hoyer_sparsity", "vector_entropy", "spectral_entropy")
@@ -87,7 +87,8 @@ def train(task: Task, shared: Mapping[str, Any]) -> dict[str, Any]:
     -------
     dict
         ``x`` (points, 0 is the initialization), ``curves`` (loss, test loss, accuracy, AUC, the four measures of both
-        tables together, and ``users.d01.gini_index`` … of each decile of rating counts) and ``seconds``.
+        tables together, ``users.d01.gini_index`` … of each decile of rating counts, and those of
+        :func:`kernel_measures`) and ``seconds``.
     """
     if task.seed != RECORDED_SEED:
         return _trained(task, shared["data"])
@@ -110,11 +111,33 @@ def _trained(task: Task, data: Mapping[str, Any], record: Record | None = None) 
     for loss in _schedule(trainer, list(part.values()), settings["schedule"]):
         scores = trainer.evaluate(*held_out)
         told = {"loss": loss, "test_loss": scores["loss"], "accuracy": scores["accuracy"], "auc": scores["auc"]}
-        points.append({**told, **article_measures(both(trainer)), **_by_decile(trainer, groups)})
+        measured = {**article_measures(both(trainer)), **kernel_measures(trainer)}
+        points.append({**told, **measured, **_by_decile(trainer, groups)})
         if record is not None:
             record(trainer, points[-1])
     curves = {name: [point[name] for point in points] for name in points[0]}
     return {"x": list(range(len(points))), "curves": curves, "seconds": round(time.perf_counter() - began, 3)}
+
+
+def kernel_measures(trainer: Any) -> dict[str, float]:
+    """Of the dense layer, whose halves every gradient of a row is a multiple of; empty with the dot head.
+
+    Returns
+    -------
+    dict
+        ``kernel.gini_index``: Gini index of each half, averaged over the rows it serves. ``kernel.alignment``: mean
+        absolute cosine of a row with its half, from 0 to 1.
+    """
+    if not trainer.kernel.size:
+        return {}
+    dim = trainer.setup.dim
+    unequal = cosine = 0.0
+    for E, half in ((trainer.users, trainer.kernel[:dim]), (trainer.items, trainer.kernel[dim:])):
+        unequal += len(E) * float(gini_index(half, mode="article"))
+        lengths = np.linalg.norm(E, axis=1) * np.linalg.norm(half) + 1e-12
+        cosine += float((np.abs(E @ half) / lengths).sum())
+    n_rows = len(trainer.users) + len(trainer.items)
+    return {"kernel.gini_index": unequal / n_rows, "kernel.alignment": cosine / n_rows}
 
 
 def both(trainer: Any) -> Array:
