@@ -10,7 +10,6 @@ from fullspan.monitor.observer import Observer
 from fullspan.monitor.progress import Progress
 from fullspan.monitor.ranks import Ranks
 from fullspan.monitor.recorder import LOGGER, Recorder
-from fullspan.monitor.scalars import Scalars
 from fullspan.monitor.schedule import SCALAR_SECONDS, STEP_SECONDS, Schedule
 from fullspan.store.records import Event, Moment, Point
 
@@ -55,7 +54,7 @@ class Looks:
         self.stop = False
         self.gradients = gradients
         self._ranks, self._hooks, self._full = ranks, hooks, full
-        self._scalars = Scalars()
+        self._scalars = recorder.scalars
         self._charged_to = 0
         self._read_at = -1
         self._keep_from = 1
@@ -124,7 +123,6 @@ class Looks:
         """The counts were set to those of a checkpoint."""
         step = self.progress.step
         self.schedule.moved(step)
-        self._scalars = Scalars()
         self._charged_to = self._wrote_at = step
         self._read_at, self._keep_from = -1, max(step, 1)
         self.next_step = step

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fullspan._backend import is_torch_tensor
 from fullspan._typing import Array
 from fullspan.measures import catalog
 from fullspan.monitor import gradients, reading
@@ -143,13 +144,18 @@ class Observer:
             self._tell_problem(watched, at)
         if problem is None:
             self._register(watched, value, at)
-        return value if problem is None else None
+            return value.detach() if is_torch_tensor(value) else value
+        return None
 
     def _tell_problem(self, watched: Watched, at: Moment) -> None:
         if watched.problem is None:
             self._recorder.event(Event(at, "note", "", watched.name, f"{watched.name} can be read again."))
             return
         message = f"{watched.name} cannot be read: {watched.problem}"
+        if watched.name not in self._shapes:
+            self._recorder.now(
+                at, "writing the run", watched.name, lambda to: to.table(watched.name, 0, 0, "", watched.also, message)
+            )
         LOGGER.warning("%s (step %d)", message, at.step)
         self._recorder.event(Event(at, "warn", "", watched.name, message, {"unreadable": True}))
 

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from fullspan.monitor.scalars import Scalars
 from fullspan.store.failures import StoreError
 from fullspan.store.places import FILE
 from fullspan.store.records import Event, Moment, Point
@@ -34,6 +35,7 @@ class _Store:
         self.path = writer.path
         self.points: list[Point] = []
         self.events: list[Event] = []
+        self.scalars = Scalars()
         self._owner = os.getpid()
 
     def flush(self) -> None:
@@ -68,6 +70,7 @@ class _Store:
     def leave(self) -> None:
         """When the program ends, or forgets the watcher: write what waits, and let go."""
         try:
+            self.points += self.scalars.drain()
             self.flush()
         except Exception:
             LOGGER.warning("what fullspan.watch had not written yet is lost", exc_info=True)
@@ -90,6 +93,7 @@ class Recorder:
     def __init__(self, writer: RunWriter | None, sinks: Iterable[Sink] = (), *, strict: bool = False) -> None:
         self.errors: list[Event] = []
         self._store = None if writer is None else _Store(writer)
+        self.scalars = Scalars() if self._store is None else self._store.scalars
         self._sinks = dict.fromkeys(sinks, 0)
         self._untold: list[Point] = []
         self._strict = strict
@@ -180,6 +184,7 @@ class Recorder:
 
     def rewind(self, at: Moment) -> None:
         """Training goes on after this moment: what was written of later steps is superseded."""
+        self.scalars.clear()
         self._untold = [each for each in self._untold if each.at.step <= at.step]
         if self._store is not None:
             self._store.points = [each for each in self._store.points if each.at.step <= at.step]

@@ -35,6 +35,10 @@ class Scalars:
             self.count += 1
             self._taken += 1
 
+    def clear(self) -> None:
+        """Forget all of them."""
+        self._given, self.count = {}, 0
+
     def taken(self) -> int:
         """How many values came since this was asked last."""
         taken, self._taken = self._taken, 0

@@ -220,11 +220,10 @@ def _put_beside(tables: list[Watched], what: str, values: Any) -> None:
 
 
 def fetched(watched: Watched) -> Any:
-    """The weights as they are now, without a graph."""
+    """The weights as they are now; what a callable computes has no graph."""
     torch = loaded("torch")
     with torch.no_grad() if torch is not None else nullcontext():
-        value = watched.get()
-    return value.detach() if is_torch_tensor(value) else value
+        return watched.get()
 
 
 def problem_of(value: Any) -> str | None:

@@ -280,10 +280,10 @@ class Watcher:
             return
         with self._guarded("counting a step"):
             by_hand = not self._hooks.attached
-            if by_hand:
-                self._advance(checked_step(n, "watcher.step", 1))
             if samples is not None:
                 self._progress.saw(samples)
+            if by_hand:
+                self._advance(checked_step(n, "watcher.step", 1))
             if loss is not None:
                 scalars["loss"] = loss
             if scalars:
@@ -367,7 +367,7 @@ class Watcher:
 
     @property
     def costs(self) -> dict[str, float]:
-        """CPU seconds of watching by kind: ``start-up``, ``pulse``, ``full``, ``snapshot``, ``rules``, ``write``, ``step``."""
+        """CPU seconds of watching by kind: ``start-up``, ``pulse``, ``full``, ``snapshot``, ``write`` and so on."""
         return {kind: took.cpu for kind, took in self._looks.schedule.by_kind.items()}
 
     @property
