@@ -46,8 +46,8 @@ def norm_tied_to_frequency(facts: Facts, limits: Limits) -> Iterator[Found]:
     if len(deciles) > 1:
         evidence.append({"measure": "mean_norm_of_rarest_decile", "value": deciles[0]["mean_norm"]})
         evidence.append({"measure": "mean_norm_of_most_frequent_decile", "value": deciles[-1]["mean_norm"]})
-    error = "" if reading.error is None else f" ± {reading.error:.1g}"
-    title = f"the length of a row is tied to its frequency: correlation {reading.value:.0f}{error} of 100"
+    error = "" if reading.error is None else f" ± {reading.error / 100:.1g}"
+    title = f"the length of a row is tied to its frequency: their correlation is {reading.value / 100:.2f}{error}"
     yield Found(severity, title, evidence, remedies.length_by_frequency(reading.value < 0))
 
 
