@@ -87,7 +87,10 @@ class Block:
             start, positions = self.start + which.indices(len(self))[0], None
         else:
             positions = self.index[which]
-        pick = lambda beside: None if beside is None else beside[which]  # noqa: E731
+
+        def pick(beside: Array | None) -> Array | None:
+            return None if beside is None else beside[which]
+
         taken = Block(self.rows[which], start, pick(self.ids), pick(self.labels), pick(self.frequencies), positions)
         if "norms" in self.__dict__:  # known already: a part need not compute them again
             taken.__dict__["norms"] = self.norms[which]

@@ -44,10 +44,14 @@ class Command(click.Command):
                 formatter.write_dl(records, col_max=26)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        if self.examples:
-            with formatter.section("Examples"):
-                for line in self.examples.strip().splitlines():
-                    formatter.write(f"  {line.strip()}".rstrip() + "\n")
+        _write_examples(self.examples, formatter)
+
+
+def _write_examples(examples: str, formatter: click.HelpFormatter) -> None:
+    if examples:
+        with formatter.section("Examples"):
+            for line in examples.strip().splitlines():
+                formatter.write(f"  {line.strip()}".rstrip() + "\n")
 
 
 class Group(click.Group):
@@ -80,4 +84,4 @@ class Group(click.Group):
             formatter.write_dl([(name, told) for name, (_, told) in self.places.items()])
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        Command.format_epilog(self, ctx, formatter)  # type: ignore[arg-type]
+        _write_examples(self.examples, formatter)

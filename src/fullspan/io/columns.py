@@ -214,9 +214,9 @@ def _matching(names: Sequence[str], pattern: str) -> list[str]:
 
 def _in_order(names: tuple[str, ...]) -> tuple[str, ...]:
     """Columns of one prefix by their numbers (2 before 10); otherwise as they stand in the file."""
-    matches = [_NUMBERED.search(name) for name in names]
-    if all(matches) and len({_NUMBERED.sub("", name) for name in names}) == 1:
-        return tuple(sorted(names, key=lambda name: int(_NUMBERED.search(name)[1])))  # type: ignore[index]
+    numbers = [int(found[1]) for name in names if (found := _NUMBERED.search(name))]
+    if len(numbers) == len(names) and len({_NUMBERED.sub("", name) for name in names}) == 1:
+        return tuple(names[at] for at in sorted(range(len(names)), key=numbers.__getitem__))
     return names
 
 

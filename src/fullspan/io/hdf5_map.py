@@ -27,7 +27,7 @@ class Part(io.RawIOBase):
     """A part of a file as a file."""
 
     def __init__(self, path: str, start: int, length: int) -> None:
-        self._file, self._start, self._length, self._at = open(path, "rb"), start, length, 0  # noqa: PTH123, SIM115
+        self._file, self._start, self._length, self._at = open(path, "rb"), start, length, 0  # noqa: PTH123, SIM115 (closed below)
 
     def readable(self) -> bool:
         return True

@@ -142,7 +142,7 @@ def unpickle(
 
 
 #: Python's own machine, with a table of opcodes that a subclass may replace.
-_Machine: Any = pickle._Unpickler  # type: ignore[attr-defined]
+_Machine: Any = pickle._Unpickler  # type: ignore[attr-defined]  # the machine in Python is not in its stubs
 
 
 class _Reader(_Machine):

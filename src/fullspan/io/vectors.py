@@ -186,7 +186,8 @@ def parse_numbers(lines: list[bytes], dim: int, dtype: str, start: int, path: Pa
     import pyarrow.compute as pc
 
     try:
-        values = as_numpy(pc.cast(pc.split_pattern(_one_text(b" ".join(lines)), " ").values, pa.type_for_alias(dtype)))  # type: ignore[attr-defined]
+        parts = pc.split_pattern(_one_text(b" ".join(lines)), " ")  # type: ignore[attr-defined]  # made when it loads
+        values = as_numpy(pc.cast(parts.values, pa.type_for_alias(dtype)))
         if values.size == len(lines) * dim:
             return values.reshape(len(lines), dim)
     except pa.ArrowInvalid:

@@ -321,10 +321,11 @@ def _notes(old: TableRecord, new: TableRecord) -> tuple[str, ...]:
 
 
 def _record(table: Any, which: str, names: list[str], seed: int, progress: Any) -> TableRecord:
-    told = None
-    if progress is not None:
-        told = lambda phase, done: progress(f"{table.name} ({which})", phase, done, table.n_rows)  # noqa: E731
-    return measure_table(table, names, Settings(seed=seed, progress=told), hygiene=False, explicit=False)
+    def told(phase: str, done: int) -> None:
+        progress(f"{table.name} ({which})", phase, done, table.n_rows)
+
+    settings = Settings(seed=seed, progress=None if progress is None else told)
+    return measure_table(table, names, settings, hygiene=False, explicit=False)
 
 
 def _told(progress: Any, pairs: Aligned) -> Callable[[int], None]:

@@ -119,7 +119,7 @@ def word_similarity(
     *,
     kind: str = "pearson",
     missing: str = "skip",
-    multi_token: str = "skip",  # noqa: S107
+    multi_token: str = "skip",  # noqa: S107 (a token of a tokenizer, not a password)
     tokenize: Callable[[str], Sequence[int]] | None = None,
 ) -> SimilarityScore:
     """Correlation of the cosines of word pairs with people's judgments.

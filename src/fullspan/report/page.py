@@ -64,7 +64,7 @@ def render_page(report: Any) -> str:
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return environment.get_template("page.html").render(
         style=Markup(_source(environment, "page.css")),  # noqa: S704 (a file of this package)
-        script=Markup(script),  # noqa: S704
+        script=Markup(script),  # noqa: S704 (likewise)
         digest=digest,
         tables=[_view(table, position) for position, table in enumerate(report)],
         heat_map=heat_map(report.fields) if len(report) > 1 else None,
@@ -179,7 +179,10 @@ def _track(reading: Reading, grade: str | None) -> Markup:
     low, high = min(0.0, value, null), max(value, null, 0.0)
     if not high > low:
         return Markup("")
-    place = lambda x: 5 + 90 * (x - low) / (high - low)  # noqa: E731
+
+    def place(x: float) -> float:
+        return 5 + 90 * (x - low) / (high - low)
+
     return Markup(
         '<svg class="track" viewBox="0 0 100 14" preserveAspectRatio="xMinYMid" aria-hidden="true">'
         '<line class="rail" x1="2" x2="98" y1="7" y2="7"/>'

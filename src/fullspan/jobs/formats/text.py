@@ -231,7 +231,10 @@ def track(reading: Reading, style: str = "", cells: int = _TRACK) -> Any:
     low, high = min(0.0, value, null), max(value, null, 0.0)
     if not high > low:
         return Text("")
-    place = lambda x: round((x - low) / (high - low) * (cells - 1))  # noqa: E731
+
+    def place(x: float) -> int:
+        return round((x - low) / (high - low) * (cells - 1))
+
     line = Text("─" * cells, "dim")
     line.plain = "".join("●" if at == place(value) else "┆" if at == place(null) else "─" for at in range(cells))
     line.stylize(style, place(value), place(value) + 1)
