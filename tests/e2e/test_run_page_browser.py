@@ -300,6 +300,17 @@ def test_singular_values_can_be_saved(visit):
     assert content.startswith(b"\x89PNG")
 
 
+def test_the_spectrum_has_its_numbers(visit):
+    page = visit("small", "spectra")
+    page.locator("#spectrum-numbers summary").click()
+    last = [each.split("\t") for each in page.locator("#spectrum-numbers tbody tr").all_inner_texts()]
+    expected = planted.singular_values(8, 1.0) / planted.singular_values(8, 1.0)[0]
+    np.testing.assert_allclose([float(row[-1]) for row in last], expected, rtol=1e-3)
+    _, content = saved(page, page.locator('#spectrum-tools [data-save="csv"]'))
+    rows = list(csv.DictReader(io.StringIO(content.decode())))
+    np.testing.assert_allclose([float(row["at the cursor"]) for row in rows], expected, rtol=1e-3)
+
+
 def test_all_tables_are_seen_at_one_moment(visit):
     page = visit("wide", "spectra")
     page.select_option("#heat-choice", "all:0")
@@ -464,6 +475,9 @@ def test_forty_tables_can_be_searched_and_one_be_followed(visit):
     page = visit("wide")
     gini = next(each for each in state(page, "curves")["cards"] if each["key"] == "table:gini_index")
     assert len(gini["series"]) == 40
+    _, content = saved(page, card(page, "table:gini_index").locator('[data-save="svg"]'))
+    assert b"var(" not in content
+    assert b"color-mix" not in content
     page.locator("#find").fill("_17")
     assert page.locator("#chips button").all_inner_texts() == ["field_17"]
     page.locator("#chips button").hover()

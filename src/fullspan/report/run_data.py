@@ -26,6 +26,7 @@ __all__ = ["map_data", "measures_of", "run_data"]
 _MOST_VALUES, _MOST_CODES = 240_000, 280_000
 _MOST_POINTS, _FEWEST_POINTS = 2_000, 120
 _MOST_RANKS = 64
+_MOST_MARKS = 500
 
 
 def run_data(run: Any, maps: Sequence[MapFrames] = ()) -> dict[str, Any]:
@@ -61,7 +62,7 @@ def run_data(run: Any, maps: Sequence[MapFrames] = ()) -> dict[str, Any]:
         "curves": [_curve(each, content, tables, axes, most) for each in content.series],
         "spectra": _spectra(content, tables, axes),
         "axes": axes.shared,
-        "marks": [_mark(event, moments, tables) for event in content.events] if moments else [],
+        "marks": _marks(content.events, moments, tables),
         "maps": [map_data(frames, tables) for frames in maps],
     }
 
@@ -145,16 +146,29 @@ def _evenly(count: int, most: int) -> list[int]:
     return sorted({round(place * (count - 1) / (most - 1)) for place in range(most)})
 
 
-def _mark(event: Event, moments: Sequence[Moment], tables: Sequence[str]) -> dict[str, Any]:
+def _marks(events: Sequence[Event], moments: Sequence[Moment], tables: Sequence[str]) -> list[dict[str, Any]]:
+    """Where events are marked on the curves: of very many, the first of each kind and then evenly chosen ones."""
+    if not moments:
+        return []
+    first: dict[tuple[str, str, str], int] = {}
+    for place, event in enumerate(events):
+        first.setdefault((event.table, event.rule, event.level), place)
+    kept = (
+        sorted({*first.values(), *_evenly(len(events), _MOST_MARKS)})
+        if len(events) > _MOST_MARKS
+        else range(len(events))
+    )
     steps = [at.step for at in moments]
-    near = min(bisect.bisect_left(steps, event.at.step), max(len(steps) - 1, 0))
+    return [_mark(events[place], steps, tables) for place in kept]
+
+
+def _mark(event: Event, steps: Sequence[int], tables: Sequence[str]) -> dict[str, Any]:
     return {
-        "x": near,
+        "x": min(bisect.bisect_left(steps, event.at.step), len(steps) - 1),
         "t": tables.index(event.table) if event.table in tables else -1,
         "step": event.at.step,
         "level": event.level if event.level in ("note", "warn", "fail", "error") else "note",
-        "rule": words.clean(event.rule),
-        "text": words.clean(event.message),
+        "text": words.clean(event.message)[:160],
     }
 
 

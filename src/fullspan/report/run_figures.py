@@ -90,6 +90,11 @@ def save_run_figures(
     Notes
     -----
     The same runs give the same bytes: no date is written into the files.
+
+    Examples
+    --------
+    >>> import fullspan as fs
+    >>> save_run_figures([fs.open_run("runs/mf")], "figures", formats=["pdf"])  # doctest: +SKIP
     """
     unknown = [name for name in formats if name not in _FORMATS]
     if unknown:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fullspan.diagnose import diagnose
+from fullspan.diagnose.rules import DOCS, RULES, diagnose
 from fullspan.errors import UndefinedMeasureError
 from fullspan.jobs.formats import words
 from fullspan.report.run_content import Content, Series, is_full, value_of
@@ -79,7 +79,8 @@ class Noted:
 
     @property
     def docs(self) -> str:
-        return self._said("docs")
+        """Where the rule is explained; of an event that does not say, by the name of its rule."""
+        return self._said("docs") or (f"{DOCS} {self.rule}" if self.rule in RULES else "")
 
     def _said(self, what: str) -> str:
         if self.finding is not None:
@@ -105,7 +106,9 @@ def _moment(at: Any) -> str:
 def findings_of_run(content: Content) -> list[Noted]:
     """Events of a run by table and rule, joined with the findings on the last reading; the gravest first."""
     noted: dict[tuple[str, str], Noted] = {}
+    clocks = {at.step: at for at in content.moments}
     for event in content.events:
+        event = replace(event, at=clocks.get(event.at.step, event.at))
         name = event.rule or event.message
         one = noted.setdefault((event.table, name), Noted(event.rule, event.table, event.level, event.message))
         one.events.append(event)

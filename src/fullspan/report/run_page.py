@@ -62,8 +62,14 @@ def render_run_page(
 
     Notes
     -----
-    20 frames of 10,000 points take about 1.2 MB. Past 240,000 values the curves are thinned to the extremes of each
+    20 frames of 10,000 points take about 1.3 MB. Past 240,000 values the curves are thinned to the extremes of each
     stretch, with full passes kept; the page says where.
+
+    Examples
+    --------
+    >>> import fullspan as fs
+    >>> render_run_page([fs.open_run("runs/mf")])[:15]  # doctest: +SKIP
+    '<!doctype html>'
     """
     contents = _distinct([content_of(run) for run in runs])
     if not contents:
@@ -115,6 +121,12 @@ def write_run_page(
         As :func:`render_run_page` does, or if `path` is a directory.
     OutputError
         If the file cannot be written.
+
+    Examples
+    --------
+    >>> import fullspan as fs
+    >>> run = fs.open_run("runs/mf")  # doctest: +SKIP
+    >>> write_run_page("mf.html", [run], [fs.project(run, "item", "pacmap")])  # doctest: +SKIP
     """
     write_output(render_run_page(runs, maps, title), path)
 

@@ -195,6 +195,14 @@ def test_events_are_marked_where_they_happened(text):
     assert [(moments[each["x"]], each["level"]) for each in marks] == [(1000, "error"), (2400, "warn"), (3000, "warn")]
 
 
+def test_of_very_many_events_the_first_of_each_kind_is_marked(small):
+    events = [Event(planted.at(k), "warn", f"rule {k // 1000}", "item", "x" * 1000) for k in range(4000)]
+    marks = run_data(replace(small, events=events))["marks"]
+    assert len(marks) <= 504
+    assert {0, 1000, 2000, 3000, 3999} <= {each["step"] for each in marks}
+    assert {len(each["text"]) for each in marks} == {160}
+
+
 def test_a_long_curve_keeps_its_extremes_and_its_full_passes(tmp_path):
     values = np.sin(np.arange(6000) / 300.0)
     values[1234] = 9.0

@@ -16,8 +16,9 @@ const cards = (() => {
   }
   const order = data.measures.map((measure) => measure.name);
   // the loss first, what watching cost last
-  const place = (card) => card.key === "run:loss" ? -1 : card.key === "run:monitor_overhead" ? order.length : Math.min(...card.measures.map((name) => order.indexOf(name)));
-  return [...found.values()].sort((a, b) => b.own - a.own || place(a) - place(b));
+  const cost = (card) => card.key === "run:monitor_overhead";
+  const place = (card) => card.key === "run:loss" ? -1 : Math.min(...card.measures.map((name) => order.indexOf(name)));
+  return [...found.values()].sort((a, b) => cost(a) - cost(b) || b.own - a.own || place(a) - place(b));
 })();
 const about = Object.fromEntries(data.measures.map((measure) => [measure.name, measure]));
 const titleOf = (card) => card.measures.length > 1 ? "Loss" : about[card.measures[0]].title;
@@ -359,7 +360,10 @@ const toldOf = (card) => ({ title: titleOf(card), legend: card.list.length > 1 ?
 const build = (card) => {
   card.svg = document.createElementNS(SVG, "svg");
   for (const [name, value] of Object.entries({ role: "img", tabindex: "0", class: "chart" })) card.svg.setAttribute(name, value);
-  card.out = make("output", { class: "readout", "aria-live": "polite" });
+  // only the chart that has the focus speaks
+  card.out = make("output", { class: "readout", "aria-live": "off" });
+  card.svg.addEventListener("focus", () => card.out.setAttribute("aria-live", "polite"));
+  card.svg.addEventListener("blur", () => card.out.setAttribute("aria-live", "off"));
   card.note = make("div", {});
   card.legend = make("ul", { class: "legend" });
   card.table = numbers(() => tableOf(card));

@@ -146,6 +146,8 @@ const drawSpectrum = (view) => {
   svg.innerHTML = `${marks.join("")}<line x1="${FRAME.left}" x2="${W - FRAME.right}" y1="${base}" y2="${base}" style="stroke:var(--null)"/>${text(W / 2 + 20, H - 6, "rank", { anchor: "middle" })}${text(4, 13, heat.relative ? "σ over the largest" : "singular value")}${drawn.join("")}`;
   svg.setAttribute("aria-label", `Spectrum of ${heat.choice.table ?? view.names[place]}, from ${number(shown.at(-1)[1][0])} down to ${number(shown.at(-1)[1].at(-1))}.`);
   byId("spectrum-legend").replaceChildren(...shown.map(([name, , ink, , dash]) => make("li", {}, swatch(ink, dash), name)));
+  heat.lines = shown;
+  byId("spectrum-numbers").firstChild?.refresh();
   byId("heat-when").textContent = view.names ? `step ${number(heat.choice.steps[heat.at])}` : momentOf(view.run, view.moments[heat.at]);
   readHeat();
 };
@@ -204,6 +206,7 @@ const heatSvg = () => {
   svg.prepend(image);
   return svg;
 };
+const heatTold = () => ({ title: heat.choice.all ? `Singular values of all tables, ${byId("heat-when").textContent}` : `Singular values of ${heat.choice.table}` });
 const heatCsv = () => {
   const list = heat.choice.all ? spectraList.filter((each) => each.r === heat.choice.r) : [heat.choice];
   return list.flatMap(({ run, one, table }) => spectrum(one).flatMap((row, place) => {
@@ -221,6 +224,14 @@ const heatTable = () => {
     note: `Singular values as they are, to four digits.${places.length < view.rows.length || ranks.length < view.ranks.length ? " CSV has all." : ""}`,
   };
 };
+
+const spectrumTold = () => ({ title: `${heat.choice.table ?? "Spectrum"}, ${byId("heat-when").textContent}`, legend: heat.lines.map(([name, , ink, , dash]) => [ink, dash, name]) });
+const spectrumTable = () => ({
+  head: ["rank", ...heat.lines.map(([name]) => name)],
+  rows: thinned(heat.view.ranks.length, 64).map((rank) => [number(heat.view.ranks[rank]), ...heat.lines.map(([, row]) => number(row[rank] ?? NaN))]),
+  note: heat.relative ? "Over the largest of each reading." : "",
+});
+const spectrumCsv = () => heat.view.ranks.map((rank, place) => [rank, ...heat.lines.map(([, row]) => row[place] === undefined || Number.isNaN(row[place]) ? null : Number(row[place].toPrecision(4)))]);
 
 panels.spectra = {
   start() {
@@ -247,8 +258,9 @@ panels.spectra = {
       if (heat.view.names) drawSpectrum(heat.view); else readHeat();
     });
     byId("heat-numbers").append(numbers(heatTable));
-    byId("heat-tools").append(savers({ SVG: () => saveSvg(heatName(), heatSvg()), PNG: () => saveSvgAsPng(heatName(), heatSvg()), CSV: () => saveCsv(heatName(), ["run", "table", "step", "epoch", "rank", "singular_value"], heatCsv()) }));
-    byId("spectrum-tools").append(savers({ SVG: () => saveSvg(`spectrum-${heatName()}`, byId("spectrum")), PNG: () => saveSvgAsPng(`spectrum-${heatName()}`, byId("spectrum")) }));
+    byId("heat-tools").append(savers({ SVG: () => saveSvg(heatName(), heatSvg(), heatTold()), PNG: () => saveSvgAsPng(heatName(), heatSvg(), heatTold()), CSV: () => saveCsv(heatName(), ["run", "table", "step", "epoch", "rank", "singular_value"], heatCsv()) }));
+    byId("spectrum-tools").append(savers({ SVG: () => saveSvg(`spectrum-${heatName()}`, byId("spectrum"), spectrumTold()), PNG: () => saveSvgAsPng(`spectrum-${heatName()}`, byId("spectrum"), spectrumTold()), CSV: () => saveCsv(`spectrum-${heatName()}`, ["rank", ...heat.lines.map(([name]) => name)], spectrumCsv()) }));
+    byId("spectrum-numbers").append(numbers(spectrumTable));
     addEventListener("resize", () => { if (!byId("spectra").hidden) drawHeat(); });
     chooseSpectra(select.value);
   },

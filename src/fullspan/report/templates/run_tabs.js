@@ -49,6 +49,7 @@ addEventListener("beforeprint", () => {
   }
 });
 addEventListener("afterprint", () => { for (const panel of tabs.map(panelOf)) if ("away" in panel.dataset) { delete panel.dataset.away; panel.hidden = true; } });
+document.querySelectorAll(".key-line line").forEach((line, place) => { line.style.stroke = inkOf(place, runs.length); });
 byId("tabs").hidden = false;
 for (const each of document.querySelectorAll(".scripted")) each.hidden = false;
 openHash();
