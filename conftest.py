@@ -12,6 +12,13 @@ from tests import shapes
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
 
+# Frameworks and trackers stay off the network, and Keras takes the backend that is installed.
+for _variable, _value in (("HF_HUB_OFFLINE", "1"), ("WANDB_MODE", "offline"), ("KERAS_BACKEND", "torch")):
+    os.environ.setdefault(_variable, _value)
+
+# They have no doctests, and collecting them would import four frameworks, which takes every worker many seconds.
+collect_ignore = [f"src/fullspan/monitor/{name}.py" for name in ("keras", "lightning", "skorch", "transformers")]
+
 shapes.install()
 
 settings.register_profile(

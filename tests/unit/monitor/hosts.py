@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -50,12 +52,24 @@ def steps_of(run, table, measure=MEASURES[0]):
     return run.curve(table, measure).step.tolist()
 
 
+def example_of(title):
+    """The example in the section of that title of docs/adapters.md."""
+    page = (Path(__file__).parents[3] / "docs/adapters.md").read_text(encoding="utf-8")
+    section = page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    return re.search(r"^```py\n(.*?)^```", section, re.MULTILINE | re.DOTALL)[1]
+
+
+def run_example(title):
+    """Run that example in the current folder."""
+    exec(compile(example_of(title), title, "exec"), {"__name__": "example"})
+
+
 def opened(path):
     """The run at `path`, to be closed by ``with``."""
     return Run.open(path)
 
 
-def collapsed_from(n_reads):
+def collapsed_from(n_reads=2):
     """For `tables`: one table that is healthy until it has been read some times, and of rank one from then on."""
     healthy = np.random.default_rng(0).normal(size=(200, 8))
     flat, reads = healthy[:, :1] * np.ones(8), itertools.count(1)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 
 import numpy as np
 import pytest
 
-os.environ.setdefault("KERAS_BACKEND", "torch")
-
 import fullspan as fs
 from fullspan.errors import UnknownNameError
-from tests.unit.monitor.hosts import DIM, N_ITEMS, N_USERS, assert_equals_checkpoint, opened, ratings, steps_of
+from tests.unit.monitor.hosts import (
+    DIM,
+    N_ITEMS,
+    N_USERS,
+    assert_equals_checkpoint,
+    collapsed_from,
+    opened,
+    ratings,
+    run_example,
+    steps_of,
+)
 
 pytestmark = [
     pytest.mark.slow,
@@ -152,6 +159,26 @@ def test_a_model_without_embeddings_is_an_error_before_training(tmp_path):
         model.fit(np.ones((8, 2)), np.ones(8), verbose=0, callbacks=[fs.KerasWatcher(tmp_path / "run")])
 
 
+def test_a_rule_stops_training(tmp_path):
+    options = {**OPTIONS, "measures": None, "rules": None, "stop_on": "fail"}
+    model = factorization()
+    fit(model, 40, fs.KerasWatcher(tmp_path / "run", tables=collapsed_from(), **options))
+    assert int(model.optimizer.iterations) in (10, 20)
+    with opened(tmp_path / "run") as run:
+        assert run.status == "stopped"
+
+
+def test_gradients_are_refused():
+    with pytest.raises(fs.InputError, match="KerasWatcher needs gradients=False; got gradients=True"):
+        fs.KerasWatcher("run", gradients=True)
+
+
 def test_an_unknown_option_is_an_error_at_once():
     with pytest.raises(UnknownNameError, match=r"KerasWatcher needs keywords of fullspan.watch; got 'evry'"):
         fs.KerasWatcher("run", evry=10)
+
+
+def test_the_example_of_the_docs_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run_example("Keras 3")
+    assert "[" in capsys.readouterr().out

@@ -11,7 +11,15 @@ import pytest
 import torch
 
 from fullspan.errors import UnknownNameError
-from tests.unit.monitor.hosts import Factorization, assert_equals_checkpoint, opened, ratings, steps_of
+from tests.unit.monitor.hosts import (
+    Factorization,
+    assert_equals_checkpoint,
+    collapsed_from,
+    opened,
+    ratings,
+    run_example,
+    steps_of,
+)
 
 pytestmark = [
     pytest.mark.slow,
@@ -188,6 +196,26 @@ def test_two_processes_write_one_run(tmp_path):
         assert curve.samples[-1] == 20 * 8 * 2
 
 
+def test_gradients_are_read_where_they_are_asked_for(tmp_path):
+    callback = fs.LightningWatcher(tmp_path / "run", gradients=True, **OPTIONS)
+    trainer_of(tmp_path, callback, max_epochs=1, accumulate_grad_batches=2).fit(Model(), loader(40))
+    with opened(tmp_path / "run") as run:
+        assert len(run.curve("model.users.weight", "gradient_norm").value) == 2
+        assert steps_of(run, "model.users.weight")[-1] == 20
+        assert run.curve("", "loss").step.tolist() == list(range(1, 21))
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_rule_stops_training_on_all_processes(tmp_path, processes):
+    options = {**OPTIONS, "measures": None, "rules": None, "stop_on": "fail"}
+    callback = fs.LightningWatcher(tmp_path / "run", tables=collapsed_from(), **options)
+    several = {"devices": 2, "strategy": "ddp_fork"} if processes == 2 else {}
+    trainer_of(tmp_path, callback, max_epochs=1, **several).fit(Model(), loader(100))
+    with opened(tmp_path / "run") as run:
+        assert run.status == "stopped"
+        assert run.curve("", "loss").step[-1] in (10, 20)
+
+
 def test_tables_may_be_chosen_and_the_callback_pickled(tmp_path):
     callback = fs.LightningWatcher(tmp_path / "run", tables=only_items, **OPTIONS)
     trainer = trainer_of(tmp_path, pickle.loads(pickle.dumps(callback)), max_epochs=1)
@@ -229,3 +257,9 @@ def test_the_old_name_of_lightning_serves_too(tmp_path, monkeypatch):
     trainer.fit(Old(), loader(20))
     with opened(tmp_path / "run") as run:
         assert steps_of(run, "model.users.weight")[-1] == 20
+
+
+def test_the_example_of_the_docs_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run_example("Lightning")
+    assert "[" in capsys.readouterr().out

@@ -10,7 +10,15 @@ import torch
 
 import fullspan as fs
 from fullspan.errors import UnknownNameError
-from tests.unit.monitor.hosts import Factorization, assert_equals_checkpoint, collapsed_from, opened, ratings, steps_of
+from tests.unit.monitor.hosts import (
+    Factorization,
+    assert_equals_checkpoint,
+    collapsed_from,
+    opened,
+    ratings,
+    run_example,
+    steps_of,
+)
 
 pytestmark = pytest.mark.slow
 skorch = pytest.importorskip("skorch")
@@ -116,11 +124,18 @@ def only_items(module):
     return {"items": module.items.weight}
 
 
+def test_gradients_are_read_where_they_are_asked_for(tmp_path):
+    net_of(fs.SkorchWatcher(tmp_path / "run", gradients=True, **OPTIONS), max_epochs=1).fit(*data(20))
+    with opened(tmp_path / "run") as run:
+        assert len(run.curve("users.weight", "gradient_norm").value) == 2
+        assert run.curve("", "loss").step.tolist() == list(range(1, 21))
+
+
 def test_a_rule_stops_training(tmp_path):
-    options = {**OPTIONS, "rules": None, "stop_on": "fail"}
-    net = net_of(fs.SkorchWatcher(tmp_path / "run", tables=collapsed_from(13), **options))
+    options = {**OPTIONS, "measures": None, "rules": None, "stop_on": "fail"}
+    net = net_of(fs.SkorchWatcher(tmp_path / "run", tables=collapsed_from(), **options))
     net.fit(*data(40))
-    assert len(net.history[-1]["batches"]) == 20
+    assert len(net.history[-1]["batches"]) in (10, 20)
     with opened(tmp_path / "run") as run:
         assert run.status == "stopped"
 
@@ -128,3 +143,9 @@ def test_a_rule_stops_training(tmp_path):
 def test_an_unknown_option_is_an_error_at_once():
     with pytest.raises(UnknownNameError, match=r"SkorchWatcher needs keywords of fullspan.watch; got 'evry'"):
         fs.SkorchWatcher("run", evry=10)
+
+
+def test_the_example_of_the_docs_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run_example("skorch")
+    assert "[" in capsys.readouterr().out

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 
 import numpy as np
 import pytest
 import torch
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-
 from fullspan.errors import UnknownNameError
-from tests.unit.monitor.hosts import assert_equals_checkpoint, collapsed_from, opened, steps_of
+from tests.unit.monitor.hosts import assert_equals_checkpoint, collapsed_from, opened, run_example, steps_of
 
 pytestmark = pytest.mark.slow
 transformers = pytest.importorskip("transformers")
@@ -140,12 +137,21 @@ def test_only_the_first_process_writes(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_gradients_are_read_where_they_are_asked_for(tmp_path):
+    callback = fs.TransformersWatcher(tmp_path / "run", gradients=True, **OPTIONS)
+    trainer_of(tmp_path, 160, callback, gradient_accumulation_steps=2, num_train_epochs=1).train()
+    with opened(tmp_path / "run") as run:
+        assert len(run.curve("transformer.wte.weight", "gradient_norm").value) == 2
+        assert steps_of(run, "transformer.wte.weight")[-1] == 20
+        assert run.curve("", "loss").step.tolist() == [10, 20]
+
+
 def test_a_rule_stops_training(tmp_path):
-    options = {**OPTIONS, "rules": None, "stop_on": "fail"}
-    callback = fs.TransformersWatcher(tmp_path / "run", tables=collapsed_from(13), **options)
+    options = {**OPTIONS, "measures": None, "rules": None, "stop_on": "fail"}
+    callback = fs.TransformersWatcher(tmp_path / "run", tables=collapsed_from(), **options)
     trainer = trainer_of(tmp_path, 120, callback)
     trainer.train()
-    assert trainer.state.global_step == 20
+    assert trainer.state.global_step in (10, 20)
     with opened(tmp_path / "run") as run:
         assert run.status == "stopped"
 
@@ -208,3 +214,9 @@ def test_sentence_transformers(tmp_path):
         logged = {row["step"]: row["loss"] for row in trainer.state.log_history if "loss" in row}
         curve = run.curve("", "loss")
         assert dict(zip(curve.step.tolist(), curve.value.tolist(), strict=True)) == pytest.approx(logged)
+
+
+def test_the_example_of_the_docs_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run_example("Hugging Face Trainer")
+    assert "[" in capsys.readouterr().out
