@@ -70,7 +70,9 @@ def test_a_claim_is_a_conjunction(values, said):
 
 def test_the_part_against_a_claim_is_named():
     claim = answered([("good", [0.1, 0.11], "rises"), ("bad", [-0.2, -0.21], "rises")])
-    assert claim.why == "2 parts: 1 supported, 1 contradicted. Against it: bad."
+    assert claim.why == "2 parts: 1 supported, 1 contradicted. Against it: bad -0.2050 [-0.2685, -0.1415]."
+    claim = answered([("good", [0.1, 0.11], "rises"), ("bad", [-0.2, 0.2], "rises")])
+    assert claim.why == "2 parts: 1 supported, 1 undecided. Open: bad +0.0000 [-2.5412, +2.5412]."
 
 
 def test_one_seed_says_where_it_points_and_that_it_decides_nothing():

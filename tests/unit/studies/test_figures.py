@@ -14,10 +14,11 @@ from fullspan.studies.base.figures import COLORS, Curve, Dot, Panel, forest, pan
 X = np.arange(1.0, 6.0)
 
 
-def test_a_panel_shows_the_mean_in_a_band_from_least_to_greatest():
+def test_a_panel_shows_the_mean_and_each_seed_in_a_band_from_least_to_greatest():
     values = np.array([[1.0, 2, 3, 4, 5], [3.0, 4, 5, 6, 7], [2.0, 3, 4, 5, 9]])
     axes = panels([[Panel((Curve(X, values, label="training"),), "Loss", "batch 1", "epoch")]]).axes[0]
-    assert axes.lines[0].get_ydata().tolist() == values.mean(axis=0).tolist()
+    *seeds, mean = (line.get_ydata().tolist() for line in axes.lines)
+    assert (seeds, mean) == (values.tolist(), values.mean(axis=0).tolist())
     band = axes.collections[0].get_paths()[0].vertices
     for place, low, high in zip(X, values.min(axis=0), values.max(axis=0), strict=True):
         assert {low, high} <= set(band[band[:, 0] == place, 1])

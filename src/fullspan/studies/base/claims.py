@@ -169,8 +169,16 @@ def _why(parts: Sequence[Part]) -> str:
         return f"One seed has no interval over seeds; {pointing} of {n} point as claimed. Run at least two, better ten."
     counts = {name: sum(each.found == name for each in parts) for name in ("supported", "contradicted", "undecided")}
     told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-    against = [each.label for each in parts if each.found == "contradicted"]
-    return f"{n} part{'s' * (n > 1)}: {told}." + (f" Against it: {'; '.join(against)}." if against else "")
+    found = f"{n} part{'s' * (n > 1)}: {told}."
+    for name, lead in (("contradicted", "Against it"), ("undecided", "Open")):
+        those = [_told(each) for each in parts if each.found == name]
+        found += f" {lead}: {'; '.join(those)}." if those else ""
+    return found
+
+
+def _told(part: Part) -> str:
+    estimate = part.estimate
+    return f"{part.label} {estimate.mean:+.4f} [{estimate.low:+.4f}, {estimate.high:+.4f}]"
 
 
 def untestable(name: str, statement: str, where: str, test: str, why: str) -> Claim:

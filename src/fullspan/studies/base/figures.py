@@ -41,7 +41,7 @@ _STYLE = {
 
 @dataclass(frozen=True)
 class Curve:
-    """One line of a panel: the mean of ``(n_seeds, n_points)`` values, in a band from the least to the greatest."""
+    """One line of a panel: the mean of ``(n_seeds, n_points)`` values, thin lines of each seed, a band around them."""
 
     x: Array
     values: Array
@@ -118,9 +118,10 @@ def _draw(axes: Any, panel: Panel) -> None:
         mean = curve.values.mean(axis=0)
         if len(curve.values) > 1:
             low, high = curve.values.min(axis=0), curve.values.max(axis=0)
-            axes.fill_between(curve.x, low, high, color=curve.color, alpha=0.22, linewidth=0)
+            axes.fill_between(curve.x, low, high, color=curve.color, alpha=0.16, linewidth=0)
+            axes.plot(curve.x, curve.values.T, color=curve.color, linewidth=0.4, alpha=0.4)
         dashes = "--" if curve.dashed else "-"
-        axes.plot(curve.x, mean, dashes, color=curve.color, linewidth=1.5, label=curve.label or None)
+        axes.plot(curve.x, mean, dashes, color=curve.color, linewidth=1.8, label=curve.label or None)
     axes.set_title(panel.title)
     axes.set_xlabel(panel.xlabel)
     axes.set_ylabel(panel.ylabel, fontweight="bold" if panel.ylabel else "normal")

@@ -59,7 +59,7 @@ def _curves(cells: Mapping[str, CellCurves], optimizer: str, number: int) -> Fig
         _row(cells[f"{optimizer}-b{b}"], b, first=b == BATCH_SIZES[0], last=b == BATCH_SIZES[-1]) for b in BATCH_SIZES
     ]
     n_seeds = len(cells[f"{optimizer}-b1"].seeds)
-    band = f"Mean over {n_seeds} seeds, band from the least to the greatest." if n_seeds > 1 else "One seed."
+    band = f"Mean over {n_seeds} seeds; thin lines and band: the seeds." if n_seeds > 1 else "One seed."
     spoken = _SPOKEN[optimizer]
     return Figure(
         f"figure-{number}-{optimizer}",
