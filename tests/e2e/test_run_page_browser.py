@@ -46,6 +46,8 @@ def pages(tmp_path_factory):
         "small": ([small], [planted.frames(), planted.frames("user", n_points=50, seed=2)]),
         "pair": ([small, other], []),
         "wide": ([planted.wide(small)], []),
+        "tiny": ([content_of(planted.write_tiny(folder / "tiny"))], [planted.frames(n_frames=1, n_points=1)]),
+        "bare": ([content_of(planted.write_bare(folder / "bare"))], []),
         "died": ([content_of(planted.write_died(folder / "died"))], []),
     }
     for name, (runs, maps) in written.items():
@@ -492,6 +494,26 @@ def test_a_run_that_died_says_so(visit):
     page = visit("died")
     assert "Died before it finished: the last reading is at step 1,450" in page.locator(".verdict").inner_text()
     assert state(page, "curves")["cards"][0]["x"] == [0, 7.25]
+
+
+def test_one_reading_and_no_reading_are_pages(visit):
+    page = visit("tiny")
+    for part in ("curves", "spectra", "maps", "findings", "numbers"):
+        page.locator(f"#tab-{part}").click()
+    drawn = state(page, "curves")
+    assert drawn["clock"] == "step"
+    assert drawn["cards"][0]["series"][0]["values"] == [0.5]
+    assert state(page, "spectra")["row"] == [0, 0]
+    for toggle in ("heat-log", "heat-relative"):
+        page.locator(f"#{toggle}").evaluate("button => button.click()")
+    page.locator('[aria-label="Logarithmic scale"]').first.evaluate("button => button.click()")
+    assert state(page, "map")["frame"] == 0
+    assert page.locator("#map-play").is_disabled()
+    assert "NaN" not in page.locator("main").inner_html()
+    page = visit("bare")
+    assert page.locator('[role="tab"]').count() == 2
+    page.locator("#tab-numbers").click()
+    assert page.locator("#numbers").inner_text() == "Nothing was recorded."
 
 
 def test_a_phone_needs_no_scrolling_sideways(visit):

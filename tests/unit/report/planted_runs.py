@@ -107,6 +107,25 @@ def isotropy_point(table: str, step: int, part: float, seed: float, rows: int) -
     return Point(table, "isotropy", at(step), value("isotropy", part, seed), rows)
 
 
+def write_tiny(path: Path) -> Run:
+    """One reading of a table of zeros."""
+    with RunWriter.open(path) as writer:
+        writer.table("item", 3, 2, "float32")
+        writer.add(
+            [Point("item", "mean_norm", Moment(0), 0.5, 3), Point("item", "gini_index", Moment(0), None, 3, "0/0")]
+        )
+        writer.add_vector("item", "singular_values", Moment(0), np.zeros(2))
+        writer.finish()
+    return Run.open(path)
+
+
+def write_bare(path: Path) -> Run:
+    """Nothing at all."""
+    with RunWriter.open(path) as writer:
+        writer.finish("failed")
+    return Run.open(path)
+
+
 def wide(like: Content, tables: int = 40, steps: int = 200, dim: int = 64) -> Content:
     """Many tables, many steps, every default measure; what is not said is as in the run `like`."""
     names = [f"field_{place:02d}" for place in range(tables)]

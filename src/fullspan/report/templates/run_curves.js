@@ -58,7 +58,7 @@ const clockAt = (series, place) => series.run.moments[state.clock][series.curve.
 
 const extent = (values) => values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
 const padded = ([low, high], log) => {
-  if (!(low <= high)) return [0, 1];
+  if (!(low <= high)) return log ? [0.1, 1] : [0, 1];
   if (log) return low === high ? [low / 2, high * 2] : [low / (high / low) ** 0.05, high * (high / low) ** 0.05];
   const room = 0.06 * (high - low) || Math.max(Math.abs(low) * 0.1, 1e-12);
   return [low - room, high + room];
@@ -173,7 +173,8 @@ const noted = (card) => {
 };
 const drawLegend = (card) => {
   const show = card.own && card.measures.length > 1;
-  card.legend.replaceChildren(...(show ? card.list : []).map((series) => make("li", {}, swatch(series.ink, series.dash), series.name)));
+  const each = card.list.length <= 8 ? card.list : [...new Map(card.list.map((series) => [series.measure, { ink: "var(--null)", dash: series.dash, name: about[series.measure].title }])).values()];
+  card.legend.replaceChildren(...(show ? each : []).map((series) => make("li", {}, swatch(series.ink, series.dash), series.name)));
 };
 const swatch = (ink, dash = "") => {
   const holder = make("span", { class: "swatch", "aria-hidden": "true" });
