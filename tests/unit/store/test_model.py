@@ -36,7 +36,7 @@ class Store(RuleBasedStateMachine):
         points, vectors, events = self.base
         self.points = {key: value for key, value in points.items() if key[2] <= step}
         self.vectors = {key: value for key, value in vectors.items() if key <= step}
-        mine = self.events[len(events) :]
+        mine = [each for each in self.events if each not in events]
         self.events = [each for each in events if each[0] <= step] + mine
 
     def attempt(self) -> None:
