@@ -14,6 +14,7 @@ GROUPS = {
     "_typing": ("Tables", ""),
     "summaries": ("Summaries", "Small frozen objects that add up: what one pass over a table leaves."),
     "store": ("Records", "What a report and a run are made of, and the store of runs."),
+    "monitor": ("Watching", "Tables while they are trained."),
     "errors": ("Errors", "All that fullspan raises on purpose."),
 }
 

@@ -219,7 +219,7 @@ class Looks:
         """Write what has waited; of the current step, micro-batches may still bring more unless `whole`."""
         before = at.step if self._hooks.attached and not whole else None
         start = self.schedule.spent
-        with self.schedule.spending("write"):
+        with self.schedule.reading("write"):
             steps, self._wrote_at = max(at.step - self._wrote_at, 1), at.step
             points = list(self._scalars.drain(self.schedule.window(self._scalars.count / steps), before=before))
             self._tell_odd(points)

@@ -22,6 +22,8 @@ __all__ = ["Clock", "Schedule", "Seconds"]
 PULSE_SHARE = 0.5
 #: The longest time between two looks at the clock, which is also how long scalars wait to be written.
 LOOK_SECONDS = 5.0
+#: The longest time that scalars wait where writing them would break the budget.
+LONGEST_SECONDS = 60.0
 #: What counting one step costs, charged without being measured: two reads of a clock would cost more.
 STEP_SECONDS = 1e-6
 #: What taking one scalar costs, charged likewise; writing it is measured.
@@ -193,9 +195,9 @@ class Schedule:
     # -- what is due
 
     def affords(self, *kinds: str) -> bool:
-        """Whether readings of these kinds, all together, would keep the whole run within the budget."""
+        """Whether readings of these kinds, and writing them, would keep the whole run within the budget."""
         spent = self._spent if self.every == "auto" else self._unasked()
-        for kind in kinds:
+        for kind in (*kinds, "write"):
             spent = spent.plus(self.cost(kind))
         return spent.within(self.trained.times(self.budget))
 
@@ -243,9 +245,8 @@ class Schedule:
         if self.every != "auto":
             return most
         wait = 1.0
-        for took, of, spent, cost, at in zip(
-            each, trained, self._spent, self.cost("pulse"), self._pulse_at, strict=True
-        ):
+        costs = self.cost("pulse").plus(self.cost("write"))
+        for took, of, spent, cost, at in zip(each, trained, self._spent, costs, self._pulse_at, strict=True):
             if took > 0:
                 needed = max((spent + cost) / self.budget, at + cost / (self.budget * PULSE_SHARE)) - of
                 wait = max(wait, needed / took)
@@ -260,8 +261,9 @@ class Schedule:
         return max(1, min(math.ceil(max(shares, default=0.0)), _LONGEST_WINDOW))
 
     def write_due(self) -> bool:
-        """Whether scalars have waited long enough to be written."""
-        return self._clock.wall() - self._written_at >= LOOK_SECONDS
+        """Whether scalars have waited long enough to be written: longer where that would break the budget."""
+        waited = self._clock.wall() - self._written_at
+        return waited >= LONGEST_SECONDS or (waited >= LOOK_SECONDS and self.affords())
 
     def wrote(self) -> None:
         self._written_at = self._clock.wall()
