@@ -144,6 +144,18 @@ def copied_rows(n: int, d: int) -> Planted:
     return Planted(E, rows=(0, 1))
 
 
+def nearly_copied_rows(n: int, d: int) -> Planted:
+    E = gaussian(n, d)
+    E[: n // 4] = E[n // 2 : n // 2 + n // 4] * (1 + 1e-3 * gaussian(n // 4, d, 1))
+    return Planted(E, "warn" if n <= 2000 else "note")  # a sample of 512 holds both rows of few pairs
+
+
+def many_of_one(n: int, d: int) -> Planted:
+    E = gaussian(n, d)
+    E[: n // 6] = (E[-1] + 1e-3 * gaussian(n // 6, d, 1)) * np.linspace(0.5, 2, n // 6)[:, None]
+    return Planted(E, "warn")
+
+
 def idle_columns(n: int, d: int) -> Planted:
     E = gaussian(n, d)
     E[:, 2] = 0
@@ -215,6 +227,8 @@ PLANTED: list[tuple[str, Callable[[int, int], Planted]]] = [
     ("untrained-rows", short_cluster),
     ("dead-rows", zero_rows),
     ("duplicate-rows", copied_rows),
+    ("near-duplicate-rows", nearly_copied_rows),
+    ("near-duplicate-rows", many_of_one),
     ("dead-columns", idle_columns),
     ("non-finite", not_finite),
     ("scale-outliers", long_rows),
@@ -248,7 +262,7 @@ def test_every_rule_is_planted() -> None:
 @pytest.mark.parametrize(("rule", "plant"), PLANTED, ids=lambda each: getattr(each, "__name__", each))
 def test_rule_finds_what_was_planted(rule: str, plant: Callable[[int, int], Planted], n: int, d: int) -> None:
     case = plant(n, d)
-    options: dict[str, Any] = {"neighbors": rule == "hubness"}
+    options: dict[str, Any] = {"neighbors": rule in ("hubness", "near-duplicate-rows")}
     before = measured(case.E, frequencies=case.frequencies, **options)
     findings = found(before, rule)
     assert findings, f"{rule} is silent; there is {[each.rule for each in before.findings]}"
@@ -319,3 +333,29 @@ def test_a_huge_entry_of_a_sparse_table_is_an_outlier() -> None:
     E[31, 4] = 1000
     (finding,) = found(fs.measure(E, neighbors=False, standard_errors=False), "scale-outliers")
     assert 31 in all_of(finding.evidence, "rows")
+
+
+def test_exact_copies_and_low_dimensions_are_no_near_copies() -> None:
+    for E in (
+        copied_rows(2000, 64).E,
+        zero_rows(2000, 64).E,
+        gaussian(3000, 2),
+        gaussian(3000, 1),
+        subspace(300, 16).E,
+    ):
+        assert not found(measured(E, exact=True), "near-duplicate-rows")
+
+
+def test_near_copies_are_named_with_their_ids() -> None:
+    E = gaussian(400, 32)
+    E[:20] = E[100:120] + 1e-4 * gaussian(20, 32, 1)
+    E[30:40] = E[200:210]  # exact copies, which are not counted again
+    ids = [f"item {row}" for row in range(400)]
+    (finding,) = found(fs.measure(E, ids=ids, standard_errors=False), "near-duplicate-rows")
+    assert finding.title == "10.0% of a sample of 400 rows nearly repeat another row"
+    (evidence,) = finding.evidence
+    assert evidence["exact_copies"] == 20 / 400
+    named = {row["position"] for row in evidence["rows"]}
+    assert len(named) == 20
+    assert named <= {*range(20), *range(100, 120)}
+    assert all(row["id"] == f"item {row['position']}" for row in evidence["rows"])

@@ -188,6 +188,18 @@ def repeated_rows() -> Remedy:
     )
 
 
+def near_copies() -> Remedy:
+    return Remedy(
+        "Rows that point almost the same way: one item or text under several ids (a reprint, a changed title), rows "
+        "that the same few examples trained, or rows that have hardly moved from one common initialization.",
+        "Keep the first of each group, or let its ids share one row. Nothing is wrong where near copies are meant.",
+        "U = E / np.maximum(np.linalg.norm(E, axis=1, keepdims=True).astype(np.float64), 1e-300)\n"
+        "limit = 1 - 1e-4 * (1 - np.square(U.mean(axis=0)).sum())\n"
+        "E = E[[not (U[:i] @ U[i] >= limit).any() for i in range(len(U))]]",
+        "near-duplicate-rows is gone.",
+    )
+
+
 def idle_columns() -> Remedy:
     return Remedy(
         "Columns that say nothing: constant ones (a dead unit before the embedding, zero padding up to a round dim), "

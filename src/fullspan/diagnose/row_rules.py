@@ -17,6 +17,7 @@ __all__ = [
     "dead_columns",
     "dead_rows",
     "duplicate_rows",
+    "near_duplicate_rows",
     "non_finite",
     "norm_tied_to_frequency",
     "precision_loss",
@@ -173,6 +174,31 @@ def duplicate_rows(facts: Facts, limits: Limits) -> Iterator[Found]:
     about = "" if exact else "about "
     title = f"{about}{count:,} of {facts.n_rows:,} rows repeat{'s' if count == 1 else ''} an earlier row"
     yield Found(severity, title, [evidence], remedies.repeated_rows())
+
+
+def near_duplicate_rows(facts: Facts, limits: Limits) -> Iterator[Found]:
+    """Rows of a sample that point almost the way of another one, beyond those that repeat one exactly."""
+    share, sample = facts.reading("near_duplicate_share"), facts.record.sample_rows
+    if share is None or share.null is None or not sample:
+        return
+    near = facts.record.profile.get("neighbors") or {}
+    repeated = (facts.record.hygiene.get("duplicate_rows") or {}).get("count") or 0
+    # a row that repeats another has a copy, and so has the other
+    exact = min(2 * repeated / max(facts.n_rows, 1), int(near.get("copies") or 0) / sample)
+    chance = max(share.deviation or 0.0, math.sqrt(share.null * (1 - share.null) / sample), 1 / sample)
+    beyond = share.value - exact - share.null
+    severity = limits.grade(beyond, share.error) if beyond > limits.deviations * chance else None
+    if severity is None:
+        return
+    evidence = share.evidence(
+        "near_duplicate_share",
+        threshold=share.null + exact + limits.limit(severity),
+        exact_copies=exact,
+        sample_rows=sample,
+        rows=list(near.get("near_copies") or []),
+    )
+    title = f"{beyond:.1%} of a sample of {sample:,} rows nearly repeat another row"
+    yield Found(severity, title, [evidence], remedies.near_copies())
 
 
 def dead_columns(facts: Facts, limits: Limits) -> Iterator[Found]:

@@ -111,6 +111,13 @@ RULES: Mapping[str, Rule] = {
             "duplicate-rows", "rows that repeat another", row_rules.duplicate_rows, ("hygiene:duplicate_rows",), _POINT
         ),
         Rule(
+            "near-duplicate-rows",
+            "rows that nearly repeat another",
+            row_rules.near_duplicate_rows,
+            ("reading:near_duplicate_share",),
+            (*_POINT, "dimensional-collapse", "dominant-direction"),
+        ),
+        Rule(
             "dead-columns",
             "constant or repeated columns",
             row_rules.dead_columns,

@@ -9,11 +9,13 @@ import numpy as np
 from fullspan._typing import Array, row_norms
 from fullspan.errors import UndefinedMeasureError
 from fullspan.measures.evidence import Evidence
+from fullspan.measures.neighbors import Neighbors
 from fullspan.measures.null import gaussian_spectra
 from fullspan.summaries.base import Summaries
 from fullspan.summaries.duplicates import Duplicates
 from fullspan.summaries.extremes import Extremes
 from fullspan.summaries.frequency import FrequencyProfile
+from fullspan.summaries.reservoir import Reservoir
 from fullspan.summaries.rows import ROW_MEASURES, Distribution
 from fullspan.summaries.triangle import Triangle
 
@@ -21,6 +23,7 @@ __all__ = ["hygiene_of", "notes_of", "profile_of"]
 
 _LEVELS = np.concatenate([[0.0, 0.001, 0.01], np.linspace(0.02, 0.98, 49), [0.99, 0.999, 1.0]])
 _MOST_PAIRS = 500_000
+_MOST_NAMED = 20
 #: Spacing of the stored numbers around one.
 _EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float8_e4m3fn": 2.0**-3, "float8_e5m2": 2.0**-2, "float64": 2.0**-52}
 
@@ -38,7 +41,7 @@ def profile_of(made: Summaries, evidence: Evidence, neighbors: bool = True) -> d
         low, middle, high = np.quantile(evidence.sample.astype(np.float64), (0.05, 0.5, 0.95), axis=0)
         profile["dimension_quantiles"] = {"q05": low.tolist(), "median": middle.tolist(), "q95": high.tolist()}
     if evidence.sample_rows is not None:
-        profile |= _sampled(evidence, neighbors)
+        profile |= _sampled(evidence, neighbors, made.get(Reservoir))
     if made.get(FrequencyProfile) is not None:
         profile["frequency"] = _frequency(made[FrequencyProfile])
     return profile
@@ -99,7 +102,7 @@ def _shares(evidence: Evidence) -> dict[str, Any]:
     return {"dimension_shares": [{"dimension": int(d), "share": float(shares[d])} for d in order]}
 
 
-def _sampled(evidence: Evidence, neighbors: bool) -> dict[str, Any]:
+def _sampled(evidence: Evidence, neighbors: bool, sampled: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     sample = evidence.sample
     norms = row_norms(sample.astype(np.float64))
@@ -124,8 +127,18 @@ def _sampled(evidence: Evidence, neighbors: bool) -> dict[str, Any]:
         "k": near.k,
         "sample_rows": near.n_rows,
         "occurrences": np.bincount(np.minimum(occurrences, 100)).tolist(),
+        "copies": near.n_copies,
+        "near_copies": [] if sampled is None else _near_copies(near, sampled),
     }
     return found
+
+
+def _near_copies(near: Neighbors, sampled: Any) -> list[dict[str, Any]]:
+    """Some rows with a near copy that is no exact one, the nearest first."""
+    nearest = near.euclidean[:, 0]
+    rows = np.flatnonzero((nearest > near.copy_distance) & (nearest <= 0.01 * near.mean_distance))
+    rows = near.kept[rows[np.argsort(nearest[rows], kind="stable")][:_MOST_NAMED]]
+    return [_row(sampled.positions[row], None if sampled.ids is None else sampled.ids[row]) for row in rows]
 
 
 def _window(cosines: Array) -> tuple[float, float]:

@@ -209,6 +209,7 @@ def test_commands_in_remedies_exist() -> None:
         remedies_module.never_updated(0.5),
         remedies_module.zero_rows(),
         remedies_module.repeated_rows(),
+        remedies_module.near_copies(),
         remedies_module.idle_columns(),
         remedies_module.not_finite(),
         remedies_module.long_rows(2.0),
