@@ -117,5 +117,5 @@ def _rows_of(batch: Any) -> int:
     parts = list(batch) if isinstance(batch, list | tuple) else parts
     if parts:
         return _rows_of(parts[0])
-    shape = getattr(batch, "shape", ())
+    shape: Any = getattr(batch, "shape", ())
     return int(shape[0]) if len(shape) else 0

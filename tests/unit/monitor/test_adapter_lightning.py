@@ -235,6 +235,7 @@ def test_an_unknown_option_is_an_error_at_once():
 
 def test_the_old_name_of_lightning_serves_too(tmp_path, monkeypatch):
     old = pytest.importorskip("pytorch_lightning")
+    assert issubclass(fs.LightningWatcher, L.Callback)
     for name in [name for name in sys.modules if name.partition(".")[0] == "lightning"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "lightning", None)
