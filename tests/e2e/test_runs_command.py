@@ -122,10 +122,10 @@ def test_two_runs_are_compared(cli, folder: Path) -> None:
     blocks = ended.out.split("\n\n")
     assert [block.splitlines()[0] for block in blocks[1:]] == ["the run itself", "item", "user"]
     lines = [line.split() for line in blocks[2].splitlines()]
-    assert lines[2] == ["gini_index", "last", "0.6000", "500", "1", "700", "0.4000"]
-    assert lines[3] == ["shared", "0.6000", "500", "0.8000", "500", "0.2000"]
-    assert lines[4] == ["information_abundance", "↑", "last", "3.100", "500", "1.300", "700", "-1.800"]
-    assert lines[6] == ["best", "5.100", "300", "5.300", "300", "0.2000"]
+    assert lines[2] == ["gini_index", "last", "0.6000", "500", "1", "700", "0.400"]
+    assert lines[3] == ["shared", "0.6000", "500", "0.8000", "500", "0.200"]
+    assert lines[4] == ["information_abundance", "↑", "last", "3.100", "500", "1.300", "700", "-1.80"]
+    assert lines[6] == ["best", "5.100", "300", "5.300", "300", "0.200"]
     assert max(map(len, ended.out.splitlines())) <= 80
 
 

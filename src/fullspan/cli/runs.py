@@ -155,7 +155,7 @@ def _print_comparison(compared: Any, names: tuple[str, str]) -> None:
         things.append(Text.assemble((f"{letter}  {clean(name)}", "bold"), f"  {run.status}, {reached}"))
     for table in dict.fromkeys(row.table for row in compared.rows):
         rows = [row for row in compared.rows if row.table == table]
-        grid = _grid("", "", "A>", "at step>", "B>", "at step>", "B − A>")
+        grid = _grid("", "", "A>", "at step>", "B>", "at step>", "B − A>", gap=1)
         for row in rows:
             _add_compared(grid, row)
         things += ["", Text(clean(table) or "the run itself", "bold"), grid]
@@ -179,7 +179,7 @@ def _add_compared(grid: Any, row: Any) -> None:
         pairs["best"] = row.best
     for name, pair in pairs.items():
         cells = [cell for each in pair for cell in _cells(each)]
-        grid.add_row(title, name, *cells, number(difference(pair)))
+        grid.add_row(title, name, *cells, number(difference(pair), 3))
         title = ""
 
 
@@ -240,11 +240,11 @@ def _split(measures: tuple[str, ...]) -> list[str] | None:
     return names or None
 
 
-def _grid(*columns: str) -> Any:
+def _grid(*columns: str, gap: int = 2) -> Any:
     """A table without lines; a name that ends in ``>`` is a column of numbers, and the first one may wrap."""
     from rich.table import Table
 
-    grid = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    grid = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="dim")
     for at, name in enumerate(columns):
         right = name.endswith(">")
         grid.add_column(name.rstrip(">"), justify="right" if right else "left", no_wrap=at > 0, overflow="fold")
