@@ -132,7 +132,8 @@ class TableRecord:
         ``dimension_shares`` ``[{"dimension", "share"}]``;
         ``dimension_quantiles`` with ``q05``, ``median``, ``q95``; ``cosine`` with ``edges`` and ``counts``;
         ``frequency`` with ``deciles`` ``[{"low", "high", "mean_norm", "count"}]`` and ``zero_count``;
-        ``neighbors`` with ``k``, ``occurrences``, ``copies`` and ``near_copies`` (rows); ``precision`` with ``eps`` and ``offset_over_spread``.
+        ``neighbors`` with ``k``, ``occurrences``, ``copies`` and ``near_copies`` (rows); ``precision`` with ``eps`` and
+        ``offset_over_spread``.
         A key is missing when its source was not read.
     notes
         Plain sentences on how the numbers were had: samples, sketches, precision.
