@@ -102,7 +102,7 @@ def cause_claims(cells: Mapping[str, CellCurves]) -> tuple[Claim, ...]:
         _momentum(cells, ran),
         _batch_1(cells, ran),
         _any_strategy(cells, ran),
-        _kernel(cells),
+        *_kernel(cells),
         _scaling(cells, ran),
         untestable(
             "optimizers-are-related",
@@ -211,32 +211,43 @@ def _any_strategy(cells: Mapping[str, CellCurves], ran: bool) -> Claim:
     return _answered(told, ran, looked)
 
 
-def _kernel(cells: Mapping[str, CellCurves]) -> Claim:
+def _kernel(cells: Mapping[str, CellCurves]) -> tuple[Claim, Claim]:
     """With the dense head every gradient of a row is a multiple of the layer's weights: do rows end up like them?"""
-    told = (
-        "rows-follow-the-dense-layer",
+    article = {name: curves for name, curves in cells.items() if curves.cell.part == "article"}
+    turned = (
+        "rows-turn-to-the-dense-layer",
         (
-            "Rows turn towards the weights of the dense layer, and take over how even those are; with Adam at batch "
-            "sizes 8 to 32 these weights become more even."
+            "Rows turn towards the weights of the dense layer; with SGD they take over how even those are, a draw of "
+            "the seed."
         ),
         _OURS,
         (
-            "Mean absolute cosine of rows with their half of the dense weights, last point minus initialization "
-            "(rises), and change of the Gini index of those weights (falls), a seed. Beside: the correlation over "
-            "seeds of both Gini indices."
+            "Mean absolute cosine of rows with their half of the dense weights, last point minus initialization, a seed. "
+            "Beside: the correlation over seeds between the Gini index of the rows and that of the dense weights."
         ),
     )
-    article = {name: curves for name, curves in cells.items() if curves.cell.part == "article"}
+    evened = (
+        "adam-evens-the-dense-layer",
+        "With Adam, rows become even because the weights of the dense layer do.",
+        _OURS,
+        "Change of the Gini index of the dense weights with Adam at batch sizes 8, 16 and 32.",
+    )
     if any("kernel.alignment" not in curves.curves for curves in article.values()):
-        return untestable(*told, "The dot head has no dense layer.")
-    looked: list[Looked] = []
-    for name, curves in article.items():
-        turned = curves["kernel.alignment"][:, -1] - curves["kernel.alignment"][:, 0]
-        looked.append((f"cosine with the dense weights, {name}", turned.tolist(), "rises"))
-    for b in (8, 16, 32):
-        change = cells[f"adam-b{b}"].changes("kernel.gini_index")
-        looked.append((f"Gini index of the dense weights, adam-b{b}", change, "falls"))
-    return answer(*told, looked, resolution=RESOLUTION, detail={name: _kinship(c) for name, c in article.items()})
+        return (
+            untestable(*turned, "The dot head has no dense layer."),
+            untestable(*evened, "The dot head has no dense layer."),
+        )
+    cosines = {name: curves["kernel.alignment"] for name, curves in article.items()}
+    looked = [(f"cosine, {name}", (each[:, -1] - each[:, 0]).tolist(), "rises") for name, each in cosines.items()]
+    changes = [
+        (f"Gini index of the dense weights, adam-b{b}", cells[f"adam-b{b}"].changes("kernel.gini_index"), "falls")
+        for b in (8, 16, 32)
+    ]
+    kinship = {name: _kinship(curves) for name, curves in article.items()}
+    return (
+        answer(*turned, looked, resolution=RESOLUTION, detail=kinship),
+        answer(*evened, changes, resolution=RESOLUTION),
+    )
 
 
 def _kinship(curves: CellCurves) -> str:
