@@ -181,7 +181,7 @@ def _as_finding(rule: str, events: Sequence[Event], key: str) -> Finding:
     times = f"{len(events)} times, last at" if last.level == "error" and len(events) > 1 else "since"
     when = f"from step {first.at.step:,} to" if last.detail.get("cleared") else times
     return Finding(
-        rule=rule or "event",
+        rule=rule or "watcher",
         severity="warn" if last.level == "error" else last.level,
         title=f"{last.message.rstrip('.')} ({when} step {last.at.step:,})",
         evidence=tuple(each for each in last.detail.get("evidence", ()) if isinstance(each, dict)),
