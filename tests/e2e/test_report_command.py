@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import webbrowser
 
@@ -51,6 +52,28 @@ def test_points_are_shared_among_the_maps_and_tables_chosen(cli, runs, tmp_path)
     assert (only["table"], only["method"]) == ("item", "pca-shared")
     assert cli("report", runs / "mf", "-o", out, "--maps", "none").code == 0
     assert data_of(out.read_text("utf-8"))["runs"][0]["maps"] == []
+
+
+def test_labels_are_separated_side_by_side(cli, runs, tmp_path):
+    rng = np.random.default_rng(0)
+    labels = np.repeat(["a", "b"], 30)
+    with RunWriter.open(tmp_path / "labeled") as writer:
+        writer.table("item", 60, 4, "float32")
+        for step in (0, 10):
+            vectors = rng.normal(size=(60, 4)) + step * (labels == "a")[:, None]
+            writer.add_snapshot("item", Moment(step), np.arange(60), vectors, labels)
+        writer.finish()
+    out = tmp_path / "x.html"
+    assert cli("report", tmp_path / "labeled", "-o", out, "--separability").code == 0
+    data = data_of(out.read_text("utf-8"))
+    read = {each["m"]: np.frombuffer(base64.b64decode(each["v"]), "<f4") for each in data["runs"][0]["curves"]}
+    assert {"neighbor_purity", "neighbor_purity|center+l2", "silhouette|standardize"} <= set(read)
+    assert read["neighbor_purity"][0] < 0.7 < 0.85 < read["neighbor_purity"][1]
+    titles = {each["name"]: each["title"] for each in data["measures"]}
+    assert titles["neighbor_purity|center+l2"] == "Neighbor purity (center+l2)"
+    ended = cli("report", runs / "mf", "-o", out, "--separability")
+    assert ended.code == 2
+    assert "report --separability needs snapshots with labels in every run; got none in " in ended.err
 
 
 def test_runs_are_compared_under_a_title(cli, runs, tmp_path):

@@ -240,6 +240,20 @@ def test_undefined_values_are_empty_cells_with_a_reason(visit):
     ]
 
 
+def test_one_measure_after_several_normalizers_is_one_chart(visit):
+    page = visit("small")
+    purity = next(each for each in state(page, "curves")["cards"] if each["key"] == "table:neighbor_purity")
+    ends = {each["name"]: each["values"][-1] for each in purity["series"]}
+    assert ends == {"item · as it is": 0.5, "item · center+l2": pytest.approx(0.7)}
+    figure = card(page, "table:neighbor_purity")
+    assert figure.locator("h3").inner_text().startswith("Neighbor purity")
+    assert figure.locator(".legend li").all_inner_texts() == ["item · as it is", "item · center+l2"]
+    dashes = figure.locator("g.series path:first-child").evaluate_all(
+        "all => all.map(e => e.getAttribute('stroke-dasharray'))"
+    )
+    assert dashes == [None, "7 4"]
+
+
 def test_a_log_scale_and_a_larger_chart(visit):
     page = visit("small")
     loss = card(page, "run:loss")

@@ -50,6 +50,12 @@ _FEWEST_POINTS = 200
     section="Page",
     help="Points of all maps of the page together, in one frame.",
 )
+@option(
+    "--separability",
+    is_flag=True,
+    section="Page",
+    help="Also how well the labels in the snapshots separate, with and without normalizers.",
+)
 @option("--out", "-o", metavar="FILE", type=click.Path(), section="Output", help="Write the page here (html or json).")
 @option("--figures", metavar="DIR", type=click.Path(), section="Output", help="Also figures for a paper: SVG and PDF.")
 @option("--open", "open_it", is_flag=True, section="Output", help="Open the page in the browser.")
@@ -62,6 +68,7 @@ def report(
     maps: str | None,
     tables: tuple[str, ...],
     max_points: int,
+    separability: bool,
     out: str | None,
     figures: str | None,
     open_it: bool,
@@ -75,11 +82,14 @@ def report(
     if out is None and not as_json and figures is None:
         raise click.UsageError("report needs --out FILE for the page, --figures DIR, or --json.")
     sink = _sink(out, as_json, quiet, runs)
-    opened = [open_run(path) for path in runs]
+    opened: list[Any] = [open_run(path) for path in runs]
     drawn = []
     if _needs_maps(maps, sink, figures):
         with progress_bar(quiet) as told:
             drawn = _maps(opened, maps, tables, max_points, told, quiet)
+    if separability:
+        with progress_bar(quiet) as told:
+            opened = [_separated(run, tables, told) for run in opened]
     if sink is not None:
         sink.write(_as_json(opened) if sink.form == "json" else _as_page(opened, drawn, title))
     if figures is not None:
@@ -139,6 +149,22 @@ def _maps(
     if failures and not drawn:
         raise failures[0]
     return drawn
+
+
+def _separated(run: Any, tables: tuple[str, ...], told: Told | None) -> Any:
+    """The run with the separability of its labels among its curves."""
+    from fullspan.errors import InputError
+    from fullspan.monitor.separability import separability
+    from fullspan.report.run_content import content_of, with_points
+
+    labeled = [table for _, _, table in _mapped([run], tables) if run.snapshots(table)[-1].read()[2] is not None]
+    if not labeled:
+        raise InputError(
+            "report --separability needs snapshots with labels in every run; got none in "
+            f"{str(run.path)!r}. Record them with fullspan.watch(..., labels=…), or leave --separability out."
+        )
+    points = [point for table in labeled for point in separability(run, table, progress=told).points()]
+    return with_points(content_of(run), points)
 
 
 def _mapped(runs: list[Any], tables: tuple[str, ...]) -> list[tuple[int, Any, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from fullspan.jobs.formats import words
 from fullspan.store.records import Event, Moment, Point
 
-__all__ = ["Content", "Series", "content_of", "is_full", "value_of"]
+__all__ = ["Content", "Series", "content_of", "is_full", "value_of", "with_points"]
 
 _HIGHER = ("accuracy", "auc", "recall", "precision", "ndcg", "map", "mrr", "hit_rate", "f1")
 _TITLES = {
@@ -84,6 +84,9 @@ class Content:
 
     def title(self, measure: str) -> str:
         """What a measure is called: as the run describes it, unless that is a sentence of the catalog."""
+        base, _, variant = measure.partition("|")
+        if variant:
+            return f"{self.title(base)} ({words.clean(variant)})"
         told = getattr(self.about.get(measure), "title", None)
         if words.entry(measure) or told in (None, "", measure) or measure == "monitor_overhead":
             told = _TITLES.get(measure) or measure.replace("_", " ")
@@ -92,14 +95,17 @@ class Content:
 
     def sentence(self, measure: str) -> str:
         """What the catalog says of a measure in one line."""
-        return words.titled(measure) if words.entry(measure) else ""
+        base = measure.partition("|")[0]
+        return words.titled(base) if words.entry(base) else ""
 
     def unit(self, measure: str) -> str:
+        measure = measure.partition("|")[0]
         told = getattr(self.about.get(measure), "unit", None)
         return words.clean(told or getattr(words.entry(measure), "unit", "") or "")
 
     def better(self, measure: str) -> str:
         """``"higher"``, ``"lower"`` or ``""``: which way is better."""
+        measure = measure.partition("|")[0]
         told = getattr(self.about.get(measure), "better", None)
         if told in ("higher", "lower"):
             return str(told)
@@ -169,6 +175,11 @@ def content_of(run: Any) -> Content:
         spectra={name: some for name, some in read.items() if some},
         events=sorted(run.events(), key=lambda event: event.at.step),
     )
+
+
+def with_points(content: Content, points: Sequence[Point]) -> Content:
+    """The same run with more curves, such as readings of its snapshots that were made afterwards."""
+    return replace(content, series=[*content.series, *_series(points, ["", *content.tables])])
 
 
 def _spectra(run: Any, table: str) -> list[tuple[Moment, np.ndarray]]:

@@ -73,6 +73,7 @@ def write_small(path: Path, name: str = "mf", epochs: int = 20, drift: float = 0
             writer.table(table, rows, 8, "float32")
         writer.describe("auc", "Area under the ROC curve", better="higher")
         writer.add(small_points(epochs, drift))
+        writer.add(separated(epochs))
         for epoch in range(epochs + 1):
             for table in ("user", "item"):
                 writer.add_vector(table, "singular_values", at(200 * epoch), singular_values(8, epoch / epochs))
@@ -99,6 +100,16 @@ def small_points(epochs: int, drift: float) -> list[Point]:
             points.append(Point("", "auc", at(step), 0.5 + 0.2 * part + drift * part))
             points.append(Point("", "monitor_overhead", at(step), 0.008 + 0.002 * np.sin(step)))
     return points
+
+
+def separated(epochs: int) -> list[Point]:
+    """Purity of the labels of one table, as it is and after a normalizer."""
+    names = {"neighbor_purity": 0.3, "neighbor_purity|center+l2": 0.5}
+    return [
+        Point("item", name, at(200 * epoch), 0.2 + gain * epoch / epochs, 1682)
+        for name, gain in names.items()
+        for epoch in range(epochs + 1)
+    ]
 
 
 def isotropy_point(table: str, step: int, part: float, seed: float, rows: int) -> Point:

@@ -4,12 +4,13 @@ const tableNames = [...new Set(runs.flatMap((run) => run.tables.map((table) => t
 const DASHES = ["", "7 4", "2 4", "9 3 2 3"];
 const FRAME = { left: 56, right: 14, top: 26, bottom: 42 };
 
-// one card a measure; the losses of the run share one
+// one card a measure; the losses of the run share one, and so do readings of one measure after several normalizers
+const [baseOf, variantOf] = [0, 1].map((part) => (name) => name.split("|")[part] ?? "");
 const cards = (() => {
   const found = new Map();
   const ofRun = (name) => /(^|_)loss$/.test(name) ? "loss" : name;
   for (const run of runs) for (const curve of run.curves) {
-    const key = curve.t < 0 ? `run:${ofRun(curve.m)}` : `table:${curve.m}`;
+    const key = curve.t < 0 ? `run:${ofRun(curve.m)}` : `table:${baseOf(curve.m)}`;
     if (!found.has(key)) found.set(key, { key, own: curve.t < 0, measures: [] });
     const card = found.get(key);
     if (!card.measures.includes(curve.m)) card.measures.push(curve.m);
@@ -21,7 +22,7 @@ const cards = (() => {
   return [...found.values()].sort((a, b) => cost(a) - cost(b) || b.own - a.own || place(a) - place(b));
 })();
 const about = Object.fromEntries(data.measures.map((measure) => [measure.name, measure]));
-const titleOf = (card) => card.measures.length > 1 ? "Loss" : about[card.measures[0]].title;
+const titleOf = (card) => card.measures.length === 1 ? about[card.measures[0]].title : card.own ? "Loss" : about[card.measures.find((name) => !variantOf(name)) ?? card.measures[0]].title;
 
 const decoded = (run, curve) => {
   if (!curve.y) {
@@ -41,14 +42,16 @@ const seriesOf = (card) => {
       if ((curve.t < 0) !== card.own || !card.measures.includes(curve.m)) continue;
       const table = card.own ? "" : run.tables[curve.t].name;
       if (!card.own && !curves.tables.has(table)) continue;
-      const part = card.own ? (card.measures.length > 1 ? about[curve.m].title : "") : table;
-      const place = card.own ? card.measures.indexOf(curve.m) : tableNames.indexOf(table);
-      const several = card.own ? card.measures.length > 1 : curves.tables.size > 1;
+      const variant = card.measures.indexOf(curve.m);
+      const varied = card.measures.length > 1;
+      const part = card.own ? (varied ? about[curve.m].title : "") : varied ? `${table} · ${variantOf(curve.m) || "as it is"}` : table;
+      const place = card.own ? variant : tableNames.indexOf(table);
+      const several = varied || (!card.own && curves.tables.size > 1);
       list.push({
-        key: card.own ? `${r}:${curve.m}` : `${r}:${table}`, run, r, table, measure: curve.m, curve: decoded(run, curve),
+        key: card.own ? `${r}:${curve.m}` : `${r}:${table}${variantOf(curve.m) && `|${variantOf(curve.m)}`}`, run, r, table, measure: curve.m, curve: decoded(run, curve),
         name: many ? (several || !part ? [run.name, part].filter(Boolean).join(" · ") : run.name) : part || about[curve.m].title,
         ink: many ? inkOf(r, runs.length) : inkOf(place, card.own ? 8 : tableNames.length),
-        dash: many ? DASHES[(card.own ? place : [...curves.tables].indexOf(table)) % DASHES.length] : "",
+        dash: many || (varied && !card.own) ? DASHES[(varied ? variant : [...curves.tables].indexOf(table)) % DASHES.length] : "",
       });
     }
   });
@@ -172,7 +175,7 @@ const noted = (card) => {
   return lines.map((line) => make("p", { class: "gap" }, line));
 };
 const drawLegend = (card) => {
-  const show = card.own && card.measures.length > 1;
+  const show = card.measures.length > 1;
   const each = card.list.length <= 8 ? card.list : [...new Map(card.list.map((series) => [series.measure, { ink: "var(--null)", dash: series.dash, name: about[series.measure].title }])).values()];
   card.legend.replaceChildren(...(show ? each : []).map((series) => make("li", {}, swatch(series.ink, series.dash), series.name)));
 };
@@ -370,11 +373,11 @@ const build = (card) => {
   card.table = numbers(() => tableOf(card));
   const name = card.measures.join("-");
   const measure = about[card.measures[0]];
-  const arrow = card.measures.length === 1 && measure.better ? make("span", { class: "arrow", title: `${measure.better} is better` }, measure.better === "higher" ? " ↑" : " ↓", make("span", { class: "sr" }, ` ${measure.better} is better`)) : "";
+  const arrow = !(card.own && card.measures.length > 1) && measure.better ? make("span", { class: "arrow", title: `${measure.better} is better` }, measure.better === "higher" ? " ↑" : " ↓", make("span", { class: "sr" }, ` ${measure.better} is better`)) : "";
   const log = pill("log", false, () => { curves.log.has(card.key) ? curves.log.delete(card.key) : curves.log.add(card.key); press(log, curves.log.has(card.key)); draw(card); }, { class: "quiet mini", "aria-label": "Logarithmic scale" });
   const wide = pill("⤢", false, () => { curves.wide.has(card.key) ? curves.wide.delete(card.key) : curves.wide.add(card.key); const on = curves.wide.has(card.key); press(wide, on); card.figure.classList.toggle("wide", on); draw(card); }, { class: "quiet mini", "aria-label": "Larger" });
   const tools = make("div", { class: "tools" }, log, wide, savers({ SVG: () => saveSvg(name, card.svg, toldOf(card)), PNG: () => saveSvgAsPng(name, card.svg, toldOf(card)), CSV: () => saveCsv(name, CSV_HEAD, csvOf(card)) }));
-  card.figure = make("figure", { class: "curve", "data-card": card.key }, make("figcaption", {}, make("h3", { title: card.measures.join(", ") }, titleOf(card), arrow), make("p", {}, card.measures.length > 1 ? "Lower is better." : measure.about)), card.legend, card.svg, card.out, card.note, make("div", { class: "under" }, card.table, tools));
+  card.figure = make("figure", { class: "curve", "data-card": card.key }, make("figcaption", {}, make("h3", { title: card.measures.join(", ") }, titleOf(card), arrow), make("p", {}, card.own && card.measures.length > 1 ? "Lower is better." : measure.about)), card.legend, card.svg, card.out, card.note, make("div", { class: "under" }, card.table, tools));
   listen(card);
   return card.figure;
 };
