@@ -114,6 +114,6 @@ def test_a_bar_only_where_somebody_can_see_it(monkeypatch, capsys):
         assert told is None
 
 
-@pytest.mark.parametrize(("minutes", "told"), [(0.001, "1 seconds"), (0.5, "30 seconds"), (16.2, "16 minutes")])
+@pytest.mark.parametrize(("minutes", "told"), [(0.001, "1 second"), (0.5, "30 seconds"), (16.2, "16 minutes")])
 def test_times_in_words(minutes, told):
     assert command._time(minutes) == told

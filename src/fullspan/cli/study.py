@@ -190,7 +190,10 @@ def _cells(tasks: Any) -> dict[str, str]:
 
 
 def _time(minutes: float) -> str:
-    return f"{minutes:.0f} minutes" if minutes >= 1.5 else f"{max(1, round(60 * minutes))} seconds"
+    if minutes >= 1.5:
+        return f"{minutes:.0f} minutes"
+    seconds = max(1, round(60 * minutes))
+    return f"{seconds} second{'s' * (seconds > 1)}"
 
 
 def _tell(result: Any, out: Path) -> None:

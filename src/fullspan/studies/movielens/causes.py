@@ -222,7 +222,7 @@ def _kernel(cells: Mapping[str, CellCurves]) -> tuple[Claim, Claim]:
         ),
         _OURS,
         (
-            "Mean absolute cosine of rows with their half of the dense weights, last point minus initialization, a seed. "
+            "Mean absolute cosine of rows with their half of the dense weights, last point minus first, a seed. "
             "Beside: the correlation over seeds between the Gini index of the rows and that of the dense weights."
         ),
     )
