@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from fullspan.monitor.attach import Hooks
 from fullspan.monitor.observer import Observer
 from fullspan.monitor.progress import Progress
 from fullspan.monitor.ranks import Ranks
 from fullspan.monitor.recorder import LOGGER, Recorder
-from fullspan.monitor.schedule import SCALAR_SECONDS, STEP_SECONDS, Schedule
+from fullspan.monitor.schedule import STEP_SECONDS, Schedule
 from fullspan.store.records import Event, Moment, Point
 
 __all__ = ["Looks"]
@@ -54,7 +53,7 @@ class Looks:
         self.stop = False
         self.gradients = gradients
         self._ranks, self._hooks, self._full = ranks, hooks, full
-        self._scalars = recorder.scalars
+        self.scalars = recorder.scalars
         self._charged_to = 0
         self._read_at = -1
         self._keep_from = 1
@@ -109,10 +108,6 @@ class Looks:
         """A step is about to be taken: if its weights will be read, read its gradients."""
         if self.schedule.pulse_due(self.progress.step_so_far + 1):
             self.observer.take_gradients(self.progress.now(), scale)
-
-    def take(self, at: Moment, scalars: Mapping[str, Any]) -> None:
-        """Keep scalars until they are written."""
-        self._scalars.put(at, scalars)
 
     def write_if_due(self) -> None:
         """Write what has waited long enough."""
@@ -213,7 +208,7 @@ class Looks:
     def _charge(self, step: int) -> None:
         """Count what was too short to be measured."""
         steps, self._charged_to = max(step - self._charged_to, 0), step
-        self.schedule.charge("step", STEP_SECONDS * steps + SCALAR_SECONDS * self._scalars.taken())
+        self.schedule.charge("step", STEP_SECONDS * steps + self.schedule.call_seconds * self.scalars.puts())
 
     def _write(self, at: Moment, *, whole: bool = True) -> None:
         """Write what has waited; of the current step, micro-batches may still bring more unless `whole`."""
@@ -221,7 +216,7 @@ class Looks:
         start = self.schedule.spent
         with self.schedule.reading("write"):
             steps, self._wrote_at = max(at.step - self._wrote_at, 1), at.step
-            points = list(self._scalars.drain(self.schedule.window(self._scalars.count / steps), before=before))
+            points = list(self.scalars.drain(self.schedule.window(self.scalars.count / steps), before=before))
             self._tell_odd(points)
             self.recorder.add(points)
             self.recorder.add([Point("", "monitor_overhead", at, self.schedule.overhead)])

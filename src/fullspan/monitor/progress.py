@@ -82,7 +82,11 @@ class Progress:
 
     def now(self) -> Moment:
         """The moment for what is recorded now; steps that may have been skipped are not looked into."""
-        return Moment(self.step_so_far, self.epoch, self.samples, time.time())
+        return Moment(*self.instant())
+
+    def instant(self) -> tuple[int, float | None, int | None, float]:
+        """The fields of :meth:`now`, which are had sooner."""
+        return self.step_so_far, self.epoch, self.samples, time.time()
 
     def state_dict(self) -> dict[str, Any]:
         return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from fullspan._backend import is_torch_tensor, loaded
 from fullspan.errors import InputError
@@ -13,9 +13,8 @@ from fullspan.store.records import Moment, Point
 __all__ = ["Scalars"]
 
 
-class _Given(NamedTuple):
-    at: Moment
-    value: Any
+#: The fields of a moment, and a value.
+_Given = tuple[tuple[int, float | None, int | None, float], Any]
 
 
 class Scalars:
@@ -24,25 +23,28 @@ class Scalars:
     def __init__(self) -> None:
         self._given: dict[str, list[_Given]] = {}
         self.count = 0
-        self._taken = 0
+        self._puts = 0
 
-    def put(self, at: Moment, values: Mapping[str, Any]) -> None:
-        """Keep some values; tensors let go of their graph."""
+    def put(self, at: tuple[int, float | None, int | None, float], values: Mapping[str, Any]) -> None:
+        """Keep some values of a moment, given by its fields; tensors let go of their graph."""
+        self._puts += 1
         for name, value in values.items():
             if value is None:
                 continue
-            self._given.setdefault(name, []).append(_Given(at, _single(name, value)))
+            given = self._given.get(name)
+            if given is None:
+                given = self._given[name] = []
+            given.append((at, _single(name, value)))
             self.count += 1
-            self._taken += 1
 
     def clear(self) -> None:
         """Forget all of them."""
         self._given, self.count = {}, 0
 
-    def taken(self) -> int:
-        """How many values came since this was asked last."""
-        taken, self._taken = self._taken, 0
-        return taken
+    def puts(self) -> int:
+        """How many times values came since this was asked last."""
+        puts, self._puts = self._puts, 0
+        return puts
 
     def drain(self, window: int = 1, *, before: int | None = None) -> Iterator[Point]:
         """The values as points, which are then forgotten.
@@ -57,8 +59,8 @@ class Scalars:
         for name in list(self._given):
             given = self._given.pop(name)
             if before is not None:
-                kept = [each for each in given if each.at.step >= before]
-                given = [each for each in given if each.at.step < before]
+                kept = [each for each in given if each[0][0] >= before]
+                given = [each for each in given if each[0][0] < before]
                 if kept:
                     self._given[name] = kept
             self.count -= len(given)
@@ -67,6 +69,8 @@ class Scalars:
 
 def _single(name: str, value: Any) -> Any:
     """A number, or a tensor that holds one, without its graph."""
+    if type(value) is float:
+        return value
     if is_torch_tensor(value):
         if value.numel() != 1:
             raise InputError(f"watcher.step needs {name} to be one number; got a tensor of shape {tuple(value.shape)}.")
@@ -80,9 +84,9 @@ def _single(name: str, value: Any) -> Any:
 def _points(name: str, given: list[_Given], window: int) -> Iterator[Point]:
     steps: dict[int, list[float]] = {}
     last: dict[int, Moment] = {}
-    for each, value in zip(given, _floats([each.value for each in given]), strict=True):
-        steps.setdefault(each.at.step, []).append(value)
-        last[each.at.step] = each.at
+    for (at, _), value in zip(given, _floats([value for _, value in given]), strict=True):
+        steps.setdefault(at[0], []).append(value)
+        last[at[0]] = Moment(*at)
     in_order = list(steps)
     for start in range(0, len(in_order), window):
         some = in_order[start : start + window]

@@ -26,8 +26,8 @@ LOOK_SECONDS = 5.0
 LONGEST_SECONDS = 60.0
 #: What counting one step costs, charged without being measured: two reads of a clock would cost more.
 STEP_SECONDS = 1e-6
-#: What taking one scalar costs, charged likewise; writing it is measured.
-SCALAR_SECONDS = 2e-6
+#: What taking the scalars of one call costs, until a call has been timed: one of so many is.
+CALL_SECONDS, TIMED_CALLS = 3e-6, 64
 #: Part of the budget that scalars of single steps may take before they are averaged.
 _SCALAR_SHARE = 0.25
 _NEWEST = 0.5
@@ -94,6 +94,7 @@ class Schedule:
         self._costs: dict[str, Seconds] = {}
         self._guesses: dict[str, Seconds] = {}
         self._depth = 0
+        self.call_seconds = CALL_SECONDS
         self._pulse_at, self._pulse_step = _ZERO, 0
         self._look: tuple[int, Seconds] | None = None
         self._step_time: Seconds | None = None
@@ -125,6 +126,14 @@ class Schedule:
         finally:
             self._depth = 0
             self._add(kind, self._clock.now().minus(start))
+
+    @contextmanager
+    def timing_a_call(self) -> Iterator[None]:
+        """Learn what a call with scalars takes, without the readings that it may have made."""
+        start, spent = self._clock.wall(), self._spent.wall
+        yield
+        took = self._clock.wall() - start - (self._spent.wall - spent)
+        self.call_seconds = (1 - _NEWEST) * self.call_seconds + _NEWEST * min(max(took, 0.0), 10 * self.call_seconds)
 
     def charge(self, kind: str, seconds: float) -> None:
         """Count time that was not measured."""

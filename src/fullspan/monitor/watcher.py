@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from fullspan.monitor.attach import Hooks
 from fullspan.monitor.progress import Progress, checked_step
 from fullspan.monitor.ranks import Ranks
 from fullspan.monitor.recorder import Recorder, Sink
-from fullspan.monitor.schedule import Schedule
+from fullspan.monitor.schedule import TIMED_CALLS, Schedule
 from fullspan.store.records import Event, Finding
 
 if TYPE_CHECKING:
@@ -206,6 +205,7 @@ class Watcher:
     def __init__(self, looks: Looks, hooks: Hooks, *, resumed: bool = False) -> None:
         self._looks, self._hooks, self._progress = looks, hooks, looks.progress
         self._resumed, self._begun, self._finished = resumed, False, False
+        self._calls = 0
         hooks.call(self._before_step, self._after_step)
 
     # -- what the training loop tells
@@ -278,18 +278,29 @@ class Watcher:
         """
         if self._finished:
             return
-        with self._guarded("counting a step"):
+        if loss is not None:
+            scalars["loss"] = loss
+        self._calls += 1
+        if self._calls % TIMED_CALLS:
+            self._told(n, samples, scalars)
+        else:
+            with self._looks.schedule.timing_a_call():
+                self._told(n, samples, scalars)
+
+    def _told(self, n: int, samples: int | None, scalars: dict[str, Any]) -> None:
+        """The body of `step`, which runs in every step: no context manager, no moment is made."""
+        try:
             by_hand = not self._hooks.attached
             if samples is not None:
                 self._progress.saw(samples)
             if by_hand:
                 self._advance(checked_step(n, "watcher.step", 1))
-            if loss is not None:
-                scalars["loss"] = loss
             if scalars:
-                self._looks.take(self._progress.now(), scalars)
+                self._looks.scalars.put(self._progress.instant(), scalars)
             if by_hand and self._progress.step_so_far >= self._looks.next_step:
                 self._looks.after_step()
+        except Exception as error:
+            self._trouble(error, "counting a step")
 
     def _advance(self, n: int) -> None:
         anew = self._progress.step_so_far == 0
@@ -311,7 +322,7 @@ class Watcher:
         with self._guarded("ending an epoch"):
             self.begin()
             self._progress.end_epoch(number)
-            self._looks.take(self._progress.now(), scalars)
+            self._looks.scalars.put(self._progress.instant(), scalars)
             self._looks.after_epoch()
 
     def observe(self, step: int | None = None, *, epoch: float | None = None, full: bool = False) -> None:
@@ -347,10 +358,10 @@ class Watcher:
         with self._guarded("recording scalars"):
             if self._finished:
                 raise InputError("watcher.log needs a run that is watched; got one that is finished.")
-            at = self._progress.now()
-            if step is not None and checked_step(step, "watcher.log") != at.step:
-                at = replace(at, step=checked_step(step, "watcher.log"), epoch=None, samples=None)
-            self._looks.take(at, scalars)
+            at = self._progress.instant()
+            if step is not None and checked_step(step, "watcher.log") != at[0]:
+                at = (checked_step(step, "watcher.log"), None, None, at[3])
+            self._looks.scalars.put(at, scalars)
             self._looks.write_if_due()
 
     # -- what it has to say
@@ -470,7 +481,10 @@ class Watcher:
         try:
             yield
         except Exception as error:
-            self._looks.recorder.trouble(error, self._progress.now(), what)
+            self._trouble(error, what)
+
+    def _trouble(self, error: Exception, what: str) -> None:
+        self._looks.recorder.trouble(error, self._progress.now(), what)
 
 
 def _scale_of(optimizer: Any) -> float:

@@ -197,8 +197,8 @@ def test_losses_keep_no_graph(path, model):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     watcher = fs.watch(model, path, measures=FEW).attach(optimizer)
     watcher.step(loss=one_step(model, optimizer))
-    [given] = watcher._looks._scalars._given["loss"]
-    assert given.value.grad_fn is None
+    [given] = watcher._looks.scalars._given["loss"]
+    assert given[1].grad_fn is None
     watcher.close()
 
 
