@@ -73,7 +73,7 @@ class Summary(metaclass=SummaryType):
     @classmethod
     def empty(cls, dim: int, **options: Any) -> Self:
         """The summary of no rows: the neutral element of `merge`."""
-        return cls.accumulator(dim, **options).summary()  # type: ignore[return-value]
+        return cls.accumulator(dim, **options).summary()  # type: ignore[return-value]  # a builder makes its own kind
 
     @classmethod
     def of(
@@ -93,7 +93,7 @@ class Summary(metaclass=SummaryType):
         if not cls.wants_raw and block.finite is not None:
             block = block.take(block.finite)
         builder.add(block)
-        return builder.summary()  # type: ignore[return-value]
+        return builder.summary()  # type: ignore[return-value]  # a builder makes its own kind
 
     def __or__(self, other: Self) -> Self:
         return self.merge(other)
@@ -159,7 +159,7 @@ class Plan:
         if isinstance(what, Recipe):
             return cls((what,))
         if isinstance(what, SummaryType):
-            return cls((Recipe(what),))  # type: ignore[arg-type]
+            return cls((Recipe(what),))  # type: ignore[arg-type]  # a kind of summary by now
         if isinstance(what, Iterable) and not isinstance(what, (str, bytes)):
             return functools.reduce(lambda plan, each: plan | each, what, cls(()))
         raise InputError(f"A plan needs summary classes, such as fs.Moments | fs.RowProfile; got {what!r}.")
@@ -216,7 +216,7 @@ class Summaries(Mapping[SummaryType, Summary]):
             raise InputError("merge needs two results of the same plan; got different sets of summaries.")
         return Summaries({kind: part.merge(other.parts[kind]) for kind, part in self.parts.items()})
 
-    def __or__(self, other: Summaries) -> Summaries:  # type: ignore[override]
+    def __or__(self, other: Summaries) -> Summaries:  # type: ignore[override]  # a mapping, joined with its like only
         return self.merge(other)
 
     __add__ = __or__

@@ -65,7 +65,7 @@ class CrossMoments(Summary):
     moved: _Moved | None = field(default=None, repr=False)
 
     @classmethod
-    def accumulator(cls, dim: int, *, split: int) -> _Builder:  # type: ignore[override]
+    def accumulator(cls, dim: int, *, split: int) -> _Builder:  # type: ignore[override]  # a recipe has options of its own
         return _Builder(dim, split)
 
     def merge(self, other: Self) -> Self:

@@ -54,7 +54,7 @@ class Duplicates(Summary):
     memory: int = _MEMORY
 
     @classmethod
-    def accumulator(cls, dim: int, *, memory: int = _MEMORY) -> _Builder:  # type: ignore[override]
+    def accumulator(cls, dim: int, *, memory: int = _MEMORY) -> _Builder:  # type: ignore[override]  # a recipe has options of its own
         return _Builder(dim, memory)
 
     def merge(self, other: Self) -> Self:
@@ -65,7 +65,7 @@ class Duplicates(Summary):
         for each in (self, other):
             if each.n_rows:
                 builder.take(each.entries, each.ids, each.n_rows, each.threshold)
-        return builder.summary()  # type: ignore[return-value]
+        return builder.summary()  # type: ignore[return-value]  # a builder makes its own kind
 
     @property
     def exact(self) -> bool:

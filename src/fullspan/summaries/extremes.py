@@ -119,7 +119,7 @@ class Extremes(Summary):
     stored_dtype: str | None = None
 
     @classmethod
-    def accumulator(cls, dim: int, *, stored_dtype: str | None = None) -> _Builder:  # type: ignore[override]
+    def accumulator(cls, dim: int, *, stored_dtype: str | None = None) -> _Builder:  # type: ignore[override]  # a recipe has options of its own
         return _Builder(dim, stored_dtype)
 
     def merge(self, other: Self) -> Self:

@@ -56,7 +56,7 @@ class FrequencyProfile(Summary):
     size: int = _PAIRS
 
     @classmethod
-    def accumulator(cls, dim: int, *, size: int = _PAIRS) -> _Builder:  # type: ignore[override]
+    def accumulator(cls, dim: int, *, size: int = _PAIRS) -> _Builder:  # type: ignore[override]  # a recipe has options of its own
         return _Builder(dim, size)
 
     def merge(self, other: Self) -> Self:
@@ -67,7 +67,7 @@ class FrequencyProfile(Summary):
         for each in (self, other):
             builder.n_zero += each.n_zero_frequency
             builder.gather(each.n_rows, each.mean, each.scatter, each.pairs)
-        return builder.summary()  # type: ignore[return-value]
+        return builder.summary()  # type: ignore[return-value]  # a builder makes its own kind
 
     @property
     def exact(self) -> bool:

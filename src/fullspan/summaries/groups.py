@@ -84,7 +84,7 @@ def _merged(parts: Any, plan: Plan, dim: int) -> Summaries:
 
 
 def _ordered(parts: dict[Hashable, Summaries]) -> dict[Hashable, Summaries]:
-    return dict(sorted(parts.items(), key=lambda pair: (str(type(pair[0])), pair[0])))  # type: ignore[return-value]
+    return dict(sorted(parts.items(), key=lambda pair: (str(type(pair[0])), pair[0])))  # type: ignore[return-value]  # keys of one type compare
 
 
 def frequency_band(block: Block) -> Array:
@@ -141,7 +141,7 @@ class _Builder:
 
     def _split(self, block: Block) -> Iterator[tuple[Hashable, Block]]:
         if self.key_of is None:
-            yield from self._stripes(block, int(self.by))  # type: ignore[arg-type]
+            yield from self._stripes(block, int(self.by))  # type: ignore[arg-type]  # a number where there is no function
             return
         keys, inverse = _numbered(np.asarray(self.key_of(block)))
         if len(keys) == 1:

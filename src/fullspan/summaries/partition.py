@@ -56,7 +56,7 @@ class Partition(Summary):
     projection_sums: Array = field(repr=False)
 
     @classmethod
-    def accumulator(cls, dim: int, *, directions: Array, peak: float | None = None) -> _Builder:  # type: ignore[override]
+    def accumulator(cls, dim: int, *, directions: Array, peak: float | None = None) -> _Builder:  # type: ignore[override]  # a recipe has options of its own
         return _Builder(dim, directions, peak)
 
     def merge(self, other: Self) -> Self:

@@ -289,7 +289,7 @@ class Quantiles(Summary):
     sketch: ColumnSketch = field(repr=False)
 
     @classmethod
-    def accumulator(cls, dim: int, *, capacity: int | None = None) -> _QuantilesBuilder:  # type: ignore[override]
+    def accumulator(cls, dim: int, *, capacity: int | None = None) -> _QuantilesBuilder:  # type: ignore[override]  # a recipe has options of its own
         return _QuantilesBuilder(dim, capacity)
 
     def merge(self, other: Self) -> Self:

@@ -62,7 +62,7 @@ class Reservoir(Summary):
     frequencies: Array | None = field(default=None, repr=False)
 
     @classmethod
-    def accumulator(  # type: ignore[override]
+    def accumulator(  # type: ignore[override]  # a recipe has options of its own
         cls, dim: int, *, size: int = 1000, seed: int = 0, stratify: str | None = None
     ) -> _Builder:
         return _Builder(dim, size, seed, stratify)
@@ -80,7 +80,7 @@ class Reservoir(Summary):
             builder.pending.append(each.block)
             builder.strata.append(each.strata)
         builder.n_rows = self.n_rows + other.n_rows
-        return builder.summary()  # type: ignore[return-value]
+        return builder.summary()  # type: ignore[return-value]  # a builder makes its own kind
 
     @property
     def block(self) -> Block:

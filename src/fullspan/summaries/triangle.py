@@ -72,7 +72,7 @@ class Triangle(Summary):
     use_torch: bool | None = field(default=None, repr=False)
 
     @classmethod
-    def accumulator(cls, dim: int, *, weighted: bool = False, use_torch: bool | None = None) -> _Builder:  # type: ignore[override]
+    def accumulator(cls, dim: int, *, weighted: bool = False, use_torch: bool | None = None) -> _Builder:  # type: ignore[override]  # a recipe has options of its own
         return _Builder(dim, weighted, use_torch)
 
     def merge(self, other: Self) -> Self:
@@ -216,7 +216,7 @@ def _factor(stacked: Float[Array, "n width"], use_torch: bool | None) -> Float[A
     if use_torch:
         torch = _extras.require("torch", "torch", "Triangle with use_torch=True")
     if torch is None:
-        factor: Array = np.linalg.qr(stacked, mode="r")  # type: ignore[assignment]
+        factor: Array = np.linalg.qr(stacked, mode="r")  # type: ignore[assignment]  # mode "r" gives one array
     else:
         factor = torch.linalg.qr(torch.from_numpy(stacked), mode="r")[1].numpy()
     return factor * np.where(np.diagonal(factor) < 0.0, -1.0, 1.0)[:, None]
