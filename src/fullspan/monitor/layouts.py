@@ -14,7 +14,7 @@ import numpy as np
 from fullspan._extras import require
 from fullspan._typing import Array
 
-__all__ = ["FEWEST_ROWS", "LAYOUTS", "Layout", "load"]
+__all__ = ["FEWEST_ROWS", "LAYOUTS", "Layout", "at_unit_size", "load"]
 
 #: ``(vectors, start, seed) -> positions``; a start of None is a first frame.
 Layout = Callable[[Array, "Array | None", int], Array]
@@ -85,7 +85,9 @@ def _umap() -> tuple[Layout, str]:
     package = require("umap", "umap", 'project(method="umap")')
 
     def layout(vectors: Array, start: Array | None, seed: int) -> Array:
-        options: dict[str, Any] = {} if start is None else {"init": start.astype(np.float32), "n_epochs": 100}
+        options: dict[str, Any] = {}
+        if start is not None:  # at the full rate, 100 epochs would end before near neighbors find back together
+            options = {"init": start.astype(np.float32), "n_epochs": 100, "learning_rate": 0.3}
         return package.UMAP(n_components=2, random_state=seed, n_jobs=1, **options).fit_transform(vectors)
 
     return layout, f"UMAP {_version(package)}"
@@ -108,6 +110,15 @@ def load(method: str) -> tuple[Layout, str]:
 
     def quietly(vectors: Array, start: Array | None, seed: int) -> Array:
         with quiet():
-            return np.asarray(layout(vectors, start, int(seed)), dtype=np.float64)
+            return np.asarray(layout(at_unit_size(vectors), start, int(seed)), dtype=np.float64)
 
     return quietly, name
+
+
+def at_unit_size(vectors: Array) -> Array:
+    """Centered, at spread 1, and of two dimensions at least: layouts do not depend on the first two, packages do."""
+    wide = vectors if vectors.shape[1] > 1 else np.hstack([vectors, np.zeros_like(vectors)])
+    wide = wide - wide.mean(axis=0, dtype=np.float64)
+    largest = float(np.abs(wide).max())
+    wide = wide / largest if largest > 0 else wide
+    return wide / max(float(np.sqrt(np.vecdot(wide, wide).mean())), 1e-300)

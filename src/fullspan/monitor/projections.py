@@ -27,6 +27,8 @@ __all__ = ["METHODS", "project"]
 METHODS = ("pca", "pca-shared", "pacmap", "tsne", "umap")
 #: Neighbors that preservation is read from, and rows that are asked for theirs.
 _K, _QUERIES = 10, 1000
+#: Positions are float32.
+_LARGEST = 1e30
 
 
 def project(
@@ -126,6 +128,9 @@ def project(
         frequencies=frequencies,
         max_frames=max_frames,
     )
+    largest = max(float(np.abs(each).max(initial=0.0)) for each in found.vectors)
+    if largest > _LARGEST:
+        raise InputError(f"{call} needs values up to {_LARGEST:.0e}; got {largest:.3g}. Has the training diverged?")
     if frequencies is None and found.deciles is not None:
         found = found.only(slice(None), "Tenths of frequency are among the rows of the snapshots, not of the table.")
     found = choose_rows(found, rows, seed)
@@ -172,14 +177,21 @@ def _backward(found: Frames, layout: layouts.Layout | None, seed: int, told: Cal
 
 
 def _frame(vectors: Array, later: Array | None, layout: layouts.Layout | None, seed: int) -> Array:
-    flat = pca_map(vectors)
+    flat = pca_map(vectors if layout is None else layouts.at_unit_size(vectors))
     if not np.ptp(vectors, axis=0).any():  # all rows are equal: one point
         return flat if later is None else flat + later.mean(axis=0)
     if layout is None:
         return flat if later is None else procrustes_align(flat, later)
-    wide = vectors if vectors.shape[1] > 1 else np.hstack([vectors, np.zeros_like(vectors)])
     start = later if later is not None and np.ptp(later, axis=0).all() else None
-    return procrustes_align(layout(wide, start, seed), flat if later is None else later)
+    drawn = layout(vectors, start, seed)
+    if start is not None:  # sizes of such layouts mean nothing: they would only look like moves
+        drawn = drawn * (_spread(start) / max(_spread(drawn), 1e-300))
+    return procrustes_align(drawn, flat if later is None else later)
+
+
+def _spread(positions: Array) -> float:
+    away = positions - positions.mean(axis=0)
+    return float(np.sqrt(np.vecdot(away, away).mean()))
 
 
 def _displacement(positions: Array) -> Array:

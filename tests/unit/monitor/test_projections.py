@@ -210,7 +210,9 @@ def recorded(monkeypatch):
 def test_the_last_frame_is_drawn_first_and_each_other_starts_from_the_one_after_it(recorded):
     frames = trained(3)
     maps = project(frames=frames, method="pacmap", seed=6)
-    assert [vectors.tobytes() for vectors, _, _ in recorded] == [each.tobytes() for each in frames[::-1]]
+    for (vectors, _, _), frame in zip(recorded, frames[::-1], strict=True):
+        centered = frame - frame.mean(axis=0)
+        assert vectors == pytest.approx(centered / np.sqrt(np.vecdot(centered, centered).mean()))
     starts = [start for _, start, _ in recorded]
     assert starts[0] is None
     assert starts[1] == pytest.approx(maps.positions[2], abs=1e-5)
@@ -223,6 +225,29 @@ def test_layouts_are_turned_too(recorded):
     frames = trained(2)
     maps = project(frames=[frames[1] * [1, -1, 1, 1, 1, 1], frames[1]], method="pacmap")
     assert maps.displacement[1] == pytest.approx(0, abs=1e-5)
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1e20])
+def test_layouts_see_tables_of_any_scale_as_the_same(recorded, factor):
+    frames = trained(2)
+    project(frames=[*frames, *(factor * (each + 3) for each in frames)], method="pacmap")
+    assert recorded[0][0] == pytest.approx(recorded[2][0])
+    assert recorded[1][0] == pytest.approx(recorded[3][0])
+
+
+def test_a_layout_that_only_grows_does_not_move(monkeypatch):
+    sizes = iter([1.0, 5.0, 0.2])
+    monkeypatch.setitem(layouts.LAYOUTS, "umap", lambda: (lambda E, start, seed: E[:, :2] * next(sizes), "Grower 1"))
+    maps = project(frames=[trained(1)[0]] * 3, method="umap")
+    assert maps.displacement == pytest.approx(np.zeros(3), abs=1e-5)
+
+
+def test_a_layout_of_one_point_has_no_size_to_match(monkeypatch):
+    drawn = iter([1.0, 0.0, 1.0])
+    monkeypatch.setitem(layouts.LAYOUTS, "umap", lambda: (lambda E, start, seed: E[:, :2] * next(drawn), "Point 1"))
+    maps = project(frames=trained(3), method="umap")
+    assert np.isfinite(maps.positions).all()
+    assert np.isnan(maps.preservation).tolist() == [False, True, False]
 
 
 def test_layouts_see_no_frame_of_equal_rows(recorded):
@@ -303,6 +328,8 @@ def test_wrong_calls(tmp_path):
         project(tmp_path, frames=frames)
     with pytest.raises(InputError, match='project needs method to be one of "pca", .*; got "mds"'):
         project(frames=frames, method="mds")
+    with pytest.raises(InputError, match=r"project needs values up to 1e\+30; got .*e\+40. Has the training diverged"):
+        project(frames=[1e40 * frames[0]])
     with pytest.raises(InputError, match="project needs rows ≥ 2; got 1"):
         project(frames=frames, rows=1)
     with pytest.raises(InputError, match="project needs max_frames ≥ 1; got 0"):
