@@ -122,6 +122,15 @@ def test_training_cut_short_has_no_last_epoch(tmp_path):
         assert run.status == "finished"
 
 
+def test_the_last_reading_is_not_of_the_best_model_that_is_loaded_after_it(tmp_path):
+    evaluated = {"eval_strategy": "steps", "eval_steps": 15, "save_steps": 15}
+    best = {"load_best_model_at_end": True, "metric_for_best_model": "eval_loss", "greater_is_better": True}
+    callback = fs.TransformersWatcher(tmp_path / "run", **{**OPTIONS, "every": 100})
+    trainer_of(tmp_path, 120, callback, max_steps=45, **evaluated, **best).train()
+    with opened(tmp_path / "run") as run:
+        assert_equals_checkpoint(run, 45, tables_of(tmp_path / "checkpoint-45"))
+
+
 def test_only_the_first_process_writes(tmp_path):
     args = arguments(tmp_path)
     state = transformers.TrainerState(is_world_process_zero=False, is_local_process_zero=True)

@@ -90,6 +90,23 @@ def test_a_writer_of_the_user_stays_open(tmp_path):
     assert Scalars(tmp_path)["theirs"] == [(2, 2.0)]
 
 
+def test_a_watcher_sends_what_it_stores(tmp_path):
+    table = np.random.default_rng(0).normal(size=(50, 4))
+    sinks = [fs.TensorBoardSink(tmp_path / "logs")]
+    with fs.watch({"items": table}, tmp_path / "run", every=2, measures=["gini_index"], rules=False, sinks=sinks) as to:
+        for _ in range(6):
+            table[:, 0] *= 1.5
+            to.step(loss=float(table.mean()))
+    read = Scalars(tmp_path / "logs")
+    with fs.open_run(tmp_path / "run") as run:
+        for table_name, measure in (("items", "gini_index"), ("", "loss")):
+            curve = run.curve(table_name, measure)
+            sent = read[f"fullspan/{table_name}/{measure}" if table_name else f"fullspan/{measure}"]
+            assert [step for step, _ in sent] == curve.step.tolist()
+            assert [value for _, value in sent] == pytest.approx(curve.value.tolist(), rel=1e-6)
+            assert len(sent) >= 3
+
+
 def wandb_rows(folder):
     """The history of the only offline run in a folder: records of a LevelDB log, each one a protobuf message."""
     from wandb.proto.wandb_internal_pb2 import Record
