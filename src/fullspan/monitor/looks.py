@@ -106,7 +106,8 @@ class Looks:
 
     def take_gradients(self, scale: float) -> None:
         """A step is about to be taken: if its weights will be read, read its gradients."""
-        if self.schedule.pulse_due(self.progress.step_so_far + 1):
+        held_first = self.observer.holds and self.schedule.every == "auto"
+        if not held_first and self.schedule.pulse_due(self.progress.step_so_far + 1):
             self.observer.take_gradients(self.progress.now(), scale)
 
     def write_if_due(self) -> None:
@@ -141,6 +142,7 @@ class Looks:
             self.observer.read(at, full=action == _FULL_PASS, snapshot=bool(keep))
             self._read_at = step
             self.schedule.pulsed(step)
+        self.observer.forget_gradients()
         if action != _NOTHING or whole or self.schedule.write_due():
             self._write(at, whole=whole)
         [self.next_step, stop] = self._ranks.agreed([self._following(step), int(self.observer.stop)])

@@ -264,6 +264,10 @@ class Observer:
                     if gradient is not None and gradient.ndim == 2 and gradient.shape[0] > 0:
                         self._gradients[watched.name] = gradients.read_gradient(gradient, scale)
 
+    def forget_gradients(self) -> None:
+        """Those that were not recorded belong to a step that was not read."""
+        self._gradients = {}
+
     def _add_gradients(self, at: Moment) -> None:
         taken, self._gradients = self._gradients, {}
         for table, each in taken.items():

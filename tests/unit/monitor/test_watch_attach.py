@@ -11,7 +11,7 @@ from fullspan.errors import InputError
 from fullspan.monitor.attach import Hooks
 from fullspan.monitor.gradients import read_gradient
 from fullspan.store.runs import Run
-from tests.unit.monitor.watching import read, steps, table
+from tests.unit.monitor.watching import Slow, read, steps, table
 
 FEW = ["gini_index", "effective_rank"]
 
@@ -263,6 +263,23 @@ def test_odd_gradients():
         torch.zeros(1, 0, dtype=torch.long), torch.zeros(0, 2), (10, 2), check_invariants=True
     )
     assert read_gradient(empty).touched == 0.0
+
+
+def test_gradients_belong_to_the_step_they_are_told_of(path, monkeypatch):
+    slow = Slow(monkeypatch, pulse=0.05, full=0.1)
+    weight = torch.nn.Parameter(torch.from_numpy(table()))
+    optimizer = torch.optim.SGD([weight], lr=0.0)
+    watcher = fs.watch({"E": weight}, path, gradients=True, measures=FEW).attach(optimizer)
+    for step in range(1, 1000):
+        slow.hands.pass_(0.1)
+        weight.grad = torch.full_like(weight, float(step))
+        optimizer.step()
+        if step % 300 == 0:
+            watcher.epoch()
+    watcher.close()
+    norms = Run.open(path).curve("E", "gradient_norm")
+    assert len(norms.step) > 3
+    assert norms.value == pytest.approx(norms.step * np.sqrt(800))
 
 
 def test_arrays_have_no_gradients(path):
