@@ -246,9 +246,12 @@ class Looks:
             "budget": budget,
             "cpu_seconds": {kind: took.cpu for kind, took in self.schedule.by_kind.items()},
         }
-        message = f"Watching took {max(shares):.2%} of the training time; its budget was {budget:.2%}."
+        spent, trained = self.schedule.spent, self.schedule.trained
+        message = f"Watching took {spent.cpu:.2f} s of CPU time beside {trained.cpu:.2f} s of training"
+        message += f": {max(shares):.2%} of its time." if max(shares) <= 1 else "."
         if max(shares) > budget and self.schedule.every == "auto":
             message += (
+                f" Its budget was {budget:.2%}."
                 " Starting, and reading the first and the last weights, costs the same in short runs as in long ones."
             )
         self.recorder.event(Event(at, "note", "", "", message, detail))

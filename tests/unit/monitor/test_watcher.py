@@ -171,7 +171,7 @@ def test_full_passes_at_all_ends_of_epochs_when_asked(path, slow):
     watcher.close()
     assert steps(path, "isotropy") == [50, 100, 150, 200, 250]
     last = Run.open(path).events()[-1]
-    assert "its budget was 1.00%. Starting, and reading" in last.message
+    assert "Its budget was 1.00%. Starting, and reading" in last.message
 
 
 def test_never_means_no_full_pass(path, slow):
