@@ -8,7 +8,6 @@ import pytest
 
 from fullspan.cli import study as command
 from fullspan.studies import STUDIES
-from fullspan.studies.base import figures
 from fullspan.studies.base.grid import Cell, Task
 from fullspan.studies.base.study import Plan
 from fullspan.studies.movielens import study as module
@@ -22,7 +21,7 @@ def small(monkeypatch, tmp_path):
     """Planted ratings instead of a download, torch instead of a compiler, a fresh place to write."""
     monkeypatch.setattr(module, "load_movielens", lambda name, folder: planted.ratings())
     monkeypatch.setattr(module, "engine", lambda: "torch")
-    monkeypatch.setattr(figures, "save", lambda figure, stem: {"svg": b"<svg/>", "png": b""})  # drawn in unit tests
+    monkeypatch.setattr(module, "article_figures", lambda cells: ())  # they are drawn in a unit test
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

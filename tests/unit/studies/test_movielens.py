@@ -326,7 +326,7 @@ def test_the_runs_of_the_first_seed_are_watched_runs(ran):
 @pytest.mark.slow
 def test_a_study_that_is_done_runs_nothing_and_says_the_same(ran, monkeypatch):
     first, out, options = ran
-    monkeypatch.setattr(figures, "save", lambda figure, stem: {"svg": b"<svg/>", "png": b""})
+    monkeypatch.setattr(module, "article_figures", lambda cells: ())
     told = []
     again = run(Small(), options, out, told=lambda task, seconds: told.append(task))
     assert told == []
