@@ -123,10 +123,12 @@ def test_training_cut_short_has_no_last_epoch(tmp_path):
 
 
 def test_the_last_reading_is_not_of_the_best_model_that_is_loaded_after_it(tmp_path):
-    evaluated = {"eval_strategy": "steps", "eval_steps": 15, "save_steps": 15}
+    evaluated = {"eval_strategy": "steps", "eval_steps": 15, "save_steps": 15, "learning_rate": 1e-3}
     best = {"load_best_model_at_end": True, "metric_for_best_model": "eval_loss", "greater_is_better": True}
     callback = fs.TransformersWatcher(tmp_path / "run", **{**OPTIONS, "every": 100})
-    trainer_of(tmp_path, 120, callback, max_steps=45, **evaluated, **best).train()
+    trainer = trainer_of(tmp_path, 120, callback, max_steps=45, **evaluated, **best)
+    trainer.train()
+    assert trainer.state.best_model_checkpoint.endswith("-15")
     with opened(tmp_path / "run") as run:
         assert_equals_checkpoint(run, 45, tables_of(tmp_path / "checkpoint-45"))
 
