@@ -254,7 +254,8 @@ def test_the_old_name_of_lightning_serves_too(tmp_path, monkeypatch):
         def configure_optimizers(self):
             return torch.optim.SGD(self.parameters(), lr=0.1)
 
-    trainer = old.Trainer(callbacks=[watcher(tmp_path / "run", **OPTIONS)], max_epochs=1, **QUIET)
+    callback = watcher(tmp_path / "run", **OPTIONS)
+    trainer = old.Trainer(default_root_dir=tmp_path, callbacks=[callback], max_epochs=1, **QUIET)
     trainer.fit(Old(), loader(20))
     with opened(tmp_path / "run") as run:
         assert steps_of(run, "model.users.weight")[-1] == 20
