@@ -54,6 +54,8 @@ class Separation:
         ``(n_rows,)`` the measure of each of them; `value` is their mean.
     rows
         ``(n_rows,)`` their positions in the table.
+    permuted
+        ``(permutations,)`` the measure for each permutation of the labels: the same ones for tables with as many rows.
     """
 
     value: float
@@ -63,6 +65,7 @@ class Separation:
     n_rows: int
     samples: Array
     rows: Array
+    permuted: Array
 
     @property
     def above_chance(self) -> float:
@@ -371,4 +374,6 @@ def _separation(samples: Array, rows: Array, chance: float, drawn: list[float]) 
     n = len(samples)
     error = float(samples.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
     deviation = float(np.std(drawn, ddof=1)) if len(drawn) > 1 else 0.0
-    return Separation(float(samples.mean()), error, chance, deviation, n, samples, rows)
+    return Separation(
+        float(samples.mean()), error, chance, deviation, n, samples, rows, np.asarray(drawn, dtype=np.float64)
+    )

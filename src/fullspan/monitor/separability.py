@@ -111,7 +111,7 @@ class SeparationAt:
         Mean and standard deviation of the measure when the labels are permuted.
     gain, gain_error
         How much farther the value is above its chance level than that of the first normalizer on the same rows, and
-        the standard error of this: of the paired difference, and of both chance levels.
+        the standard error of this: of the paired difference, and of the difference over permutations of the labels.
     n_rows
         Rows that were asked.
     """
@@ -373,5 +373,6 @@ def _gain(read: Separation, base: Separation) -> tuple[float | None, float | Non
     change = read.samples[here] - base.samples[there]
     gain = float(change.mean()) - (read.chance - base.chance)
     paired = float(change.std(ddof=1) / np.sqrt(len(change)))
-    same = np.array_equal(read.samples, base.samples)
-    return gain, 0.0 if same else float(np.hypot(paired, np.hypot(read.chance_deviation, base.chance_deviation)))
+    if len(read.rows) == len(base.rows):  # the same permutations: what they change in both is no error of the gain
+        return gain, float(np.hypot(paired, (read.permuted - base.permuted).std(ddof=1)))
+    return gain, float(np.hypot(paired, np.hypot(read.chance_deviation, base.chance_deviation)))
