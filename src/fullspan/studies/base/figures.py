@@ -153,7 +153,7 @@ def forest(columns: Sequence[tuple[str, Sequence[Dot]]], *, title: str = "", cap
         for place, (name, dots) in zip(axes, columns, strict=True):
             _draw_forest(place, name, dots)
         axes[0].set_yticks(range(len(labels)), labels)
-        axes[0].invert_yaxis()
+        axes[0].set_ylim(len(labels) - 0.5, -0.5)
         _frame(figure, title, caption)
     return figure
 

@@ -36,7 +36,8 @@ class CellCurves:
     x
         ``(n_points,)`` places of the points: epochs.
     curves
-        Measure to ``(n_seeds, n_points)`` values, NaN where one is undefined.
+        Measure to ``(n_seeds, n_points)`` values, NaN where one is undefined. Those of parts of a table, such as
+        ``"users.d01.gini_index"``, stay in the files of the cells and are left out of the JSON of the study.
     seconds
         What each seed took.
     """
@@ -69,7 +70,7 @@ class CellCurves:
             "seeds": list(self.seeds),
             "seconds": list(self.seconds),
             "x": self.x.tolist(),
-            "curves": {name: _plain(values) for name, values in self.curves.items()},
+            "curves": {name: _plain(values) for name, values in self.curves.items() if name.count(".") < 2},
         }
 
 

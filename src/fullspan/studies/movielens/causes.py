@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,10 @@ from fullspan.studies.base.statistics import Interval, interval
 from fullspan.studies.movielens.claims import RESOLUTION, Looked
 from fullspan.studies.movielens.work import DECILES, MEASURES
 
-__all__ = ["cause_claims", "decile_changes", "effects", "reference_of", "trend", "verdict"]
+__all__ = ["CAUSE", "cause_claims", "decile_changes", "effects", "reference_of", "share", "trend", "verdict"]
+
+#: What is called a cause accounts for at least this share of the change.
+CAUSE = 0.5
 
 _BOTH = (("gini_index", "Gini index"), ("hoyer_sparsity", "Hoyer sparsity"))
 _SPOKEN = {"gini_index": "gini", "hoyer_sparsity": "hoyer", "vector_entropy": "entropy", "spectral_entropy": "spectral"}
@@ -114,24 +117,30 @@ def cause_claims(cells: Mapping[str, CellCurves]) -> tuple[Claim, ...]:
     )
 
 
-def _answered(told: tuple[str, str, str, str], ran: bool, looked: Any, detail: dict[str, Any] | None = None) -> Claim:
+def _answered(
+    told: tuple[str, str, str, str], ran: bool, looked: Callable[[], list[Looked]], resolution: float = RESOLUTION
+) -> Claim:
     if not ran:
         return untestable(*told, "Its cells were not run: add --beyond.")
-    return answer(*told, looked(), resolution=RESOLUTION, detail=detail)
+    return answer(*told, looked(), resolution=resolution)
 
 
-def _less(cells: Mapping[str, CellCurves], one: str, other: str, measure: str) -> list[float]:
-    """Change of `one` minus that of `other`, paired by seed: both start from the same tables."""
-    n = min(len(cells[one].seeds), len(cells[other].seeds))
-    pairs = zip(cells[one].changes(measure)[:n], cells[other].changes(measure)[:n], strict=True)
-    return [here - there for here, there in pairs]
+def share(cells: Mapping[str, CellCurves], one: str, reference: str, measure: str) -> list[float]:
+    """Change of `one` minus that of its reference, paired by seed, as a share of the size of the reference's change.
+
+    With the same seed both start from the same tables. -1 takes a rise away, +1 takes a fall away, 0 leaves them.
+    """
+    n = min(len(cells[one].seeds), len(cells[reference].seeds))
+    there = cells[reference].changes(measure)[:n]
+    size = abs(float(np.mean(there))) or 1.0
+    return [(here - base) / size for here, base in zip(cells[one].changes(measure)[:n], there, strict=True)]
 
 
 def _noise(cells: Mapping[str, CellCurves], ran: bool) -> Claim:
     def looked() -> list[Looked]:
         names = [("sgd-b1-as-many-updates-as-b32", "1"), ("sgd-b8-as-many-updates-as-b32", "8")]
         return [
-            (f"{title}, SGD, batch {b} minus batch 32, equal updates", _less(cells, name, "sgd-b32", measure), "rises")
+            (f"{title}, SGD, batch {b} against batch 32", share(cells, name, "sgd-b32", measure), "rises")
             for measure, title in _BOTH
             for name, b in names
         ]
@@ -142,10 +151,11 @@ def _noise(cells: Mapping[str, CellCurves], ran: bool) -> Claim:
         _GUESS,
         (
             "At one learning rate and one number of updates, smaller batches differ from larger ones in noise alone: "
-            "if noise is the cause, the measures rise more there. Differences of changes, paired by seed."
+            "if noise is the cause, the measures rise by at least half as much again. Differences, paired by seed, "
+            "over the change."
         ),
     )
-    return _answered(told, ran, looked)
+    return _answered(told, ran, looked, CAUSE)
 
 
 def _momentum(cells: Mapping[str, CellCurves], ran: bool) -> Claim:
@@ -153,10 +163,10 @@ def _momentum(cells: Mapping[str, CellCurves], ran: bool) -> Claim:
         parts: list[Looked] = []
         for measure, title in _BOTH:
             for b in (8, 32):
-                without = _less(cells, f"adam-no-momentum-b{b}", f"adam-b{b}", measure)
-                parts.append((f"{title}, Adam without minus with momentum, batch {b}", without, "rises"))
-                added = _less(cells, f"sgd-momentum-slow-b{b}", f"sgd-b{b}", measure)
-                parts.append((f"{title}, SGD with (equal step) minus without momentum, batch {b}", added, "falls"))
+                without = share(cells, f"adam-no-momentum-b{b}", f"adam-b{b}", measure)
+                parts.append((f"{title}, Adam without against with momentum, batch {b}", without, "rises"))
+                added = share(cells, f"sgd-momentum-slow-b{b}", f"sgd-b{b}", measure)
+                parts.append((f"{title}, SGD with against without momentum, batch {b}", added, "falls"))
         return parts
 
     told = (
@@ -164,11 +174,12 @@ def _momentum(cells: Mapping[str, CellCurves], ran: bool) -> Claim:
         "Momentum is what makes Gini index and Hoyer sparsity fall with Adam.",
         _GUESS,
         (
-            "If it is, they fall less with Adam at β1 = 0, and rise less with SGD at momentum 0.9 and a tenth of the "
-            "rate, which has the same mean step. Differences of changes, paired by seed."
+            "If it is, at least half of the fall goes away with Adam at β1 = 0, and half of the rise with SGD at "
+            "momentum 0.9 and a tenth of the rate, which has the same mean step. Differences, paired by seed, over the "
+            "change."
         ),
     )
-    return _answered(told, ran, looked)
+    return _answered(told, ran, looked, CAUSE)
 
 
 def _batch_1(cells: Mapping[str, CellCurves], ran: bool) -> Claim:

@@ -119,10 +119,11 @@ def _rates() -> list[tuple[str, str, dict[str, Any], dict[str, Any]]]:
 
 
 def cause_cells(options: Options, n_rows: int, n_vectors: int) -> list[Cell]:
-    """What is varied past the article."""
+    """What is varied past the article, group by group."""
+    groups = list(dict.fromkeys(group for group, *_ in variants(options)))
     return [
         _cell(group, name, setup, options, n_rows, n_vectors, **schedule)
-        for group, name, setup, schedule in variants(options)
+        for group, name, setup, schedule in sorted(variants(options), key=lambda each: groups.index(each[0]))
     ]
 
 
