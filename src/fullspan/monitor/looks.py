@@ -165,7 +165,7 @@ class Looks:
     def _step_action(self) -> int:
         """What is due after a step."""
         if self.observer.holds and self.schedule.every == "auto":
-            return _RELEASE if self.schedule.affords("pulse") else _NOTHING
+            return _RELEASE if self._affords() else _NOTHING
         if not self.schedule.pulse_due(self.progress.step):
             return _NOTHING
         by_steps = self._full == "auto" and not self.progress.by_epochs

@@ -131,7 +131,7 @@ def test_the_first_rows_are_copied_and_measured_when_the_budget_allows(path, slo
     E[:, 0] *= 30
     slow.train(watcher, 10, 0.1)
     assert slow.pulses == 0
-    slow.train(watcher, 400, 0.1)
+    slow.train(watcher, 700, 0.1)
     assert slow.pulses >= 1
     watcher.close()
     first = Run.open(path).points("E", "effective_rank")[0]
