@@ -173,9 +173,11 @@ def _evaluate(each: Check, key: str, table: TableReport, before: TableReport | N
     value, error = (reading.value - offset) / unit, abs((reading.standard_error or 0.0) / unit)
     leeway = each.errors * error
     low = each.minimum is not None and value + leeway < each.minimum
-    if reading.below_resolution and each.minimum is not None and not low:  # the value is only known to be at most this
+    silent, bound = _limit_it_cannot_tell(reading)
+    if reading.below_resolution and getattr(each, silent) is not None and not each.outside(value, leeway):
         why = (
-            f"its value of at most {reading.value:.3g} is below what {table.record.dtype} resolves, so min says nothing"
+            f"its value of {bound} {reading.value:.3g} is below what {table.record.dtype} resolves, so "
+            f"{silent.removesuffix('imum')} says nothing"
         )
         return not_evaluated(each, key, why), False
     if not each.outside(value, leeway):
@@ -183,6 +185,12 @@ def _evaluate(each: Check, key: str, table: TableReport, before: TableReport | N
     threshold = each.minimum if low else each.maximum
     assert threshold is not None
     return _outside(each, key, reading, value, scale, threshold), True
+
+
+def _limit_it_cannot_tell(reading: Reading) -> tuple[str, str]:
+    """The limit that a value below resolution could pass untruly, and how that value bounds the true one."""
+    rises = reading.measure in catalog.CATALOG and catalog.CATALOG[reading.measure].direction == "lower"
+    return ("maximum", "at least") if rises else ("minimum", "at most")
 
 
 def _of_a_run(each: Check, table: TableReport) -> str:

@@ -6,7 +6,7 @@ import dataclasses
 import datetime as dt
 import functools
 import sys
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -16,19 +16,16 @@ from fullspan.diagnose import diagnose
 from fullspan.diagnose.thresholds import Thresholds
 from fullspan.errors import InputError, UndefinedMeasureError
 from fullspan.jobs import passes
+from fullspan.jobs.by_group import left_out_note
 from fullspan.jobs.chosen import open_chosen
 from fullspan.jobs.passes import Needs, Settings
 from fullspan.jobs.profile import hygiene_of, notes_of, profile_of
 from fullspan.jobs.results import Report, TableReport, fresh_key
 from fullspan.jobs.threads import one_thread
 from fullspan.measures import catalog
+from fullspan.measures._check import resolution
 from fullspan.measures.evidence import Evidence
 from fullspan.store.records import Reading, TableRecord
-from fullspan.summaries.groups import Grouped
-from fullspan.summaries.moments import Moments
-from fullspan.summaries.rows import RowProfile
-from fullspan.summaries.unit_mean import UnitMean
-from fullspan.summaries.units import UnitMoments
 
 __all__ = ["default_measures", "measure", "measure_table", "provenance"]
 
@@ -39,6 +36,7 @@ _MEANS_OF_ROWS = {
     "hoyer_sparsity": "hoyer_sparsity",
     "mean_norm": "norm",
 }
+_EPS = 2.0**-52
 _FROM_SAMPLE = {"sample", "neighbors", "sample_uniformity"}
 _FROM_FREQUENCIES = {"frequency", "weighted_singular_values"}
 
@@ -164,10 +162,13 @@ def measure_table(
     excluded = n_rows - evidence.n_rows
     if not evidence.n_rows:
         return _nothing_finite(table, made, entries, n_rows)
-    evidence, grouped, offsets, more = passes.second_pass(table, evidence, needs, stripes, settings, excluded)
+    evidence, parts, grouped, offsets, more = passes.second_pass(
+        table, made, evidence, needs, stripes, settings, excluded
+    )
     left_out = passes.jackknife(evidence, made, grouped, offsets, needs)
     readings = {entry.name: _reading(entry, evidence, left_out, table.name) for entry in entries}
-    groups = _group_readings(made, evidence, entries, table.name) if Grouped in made else {}
+    groups = _group_readings(parts, settings.by, entries, table.name)
+    asked = [name for name, reading in readings.items() if reading.value is not None]
     return TableRecord(
         table=table.name,
         source=str(getattr(table, "source", "")),
@@ -182,7 +183,7 @@ def measure_table(
         groups=groups,
         hygiene=hygiene_of(made),
         profile=profile_of(made, evidence, settings.neighbors) if (hygiene if profile is None else profile) else {},
-        notes=notes_of(made, evidence, table, settings.neighbors),
+        notes=notes_of(made, evidence, table, settings.neighbors) + left_out_note(asked, groups),
     )
 
 
@@ -227,6 +228,7 @@ def _reading(entry: Any, evidence: Evidence, left_out: list[Evidence], table: st
     try:
         with np.errstate(all="ignore"):
             value = float(entry.read(evidence))
+            _refuse_lost_digits(entry, evidence)
     except UndefinedMeasureError as error:
         return Reading(entry.name, None, why=str(error), table=table, group=group)
     if not np.isfinite(value):
@@ -300,30 +302,36 @@ def _below_resolution(entry: Any, evidence: Evidence, value: float) -> bool:
     return bool(check(evidence, value)) if check is not None else False
 
 
+def _refuse_lost_digits(entry: Any, evidence: Evidence) -> None:
+    """Say so where a measure rests on a smallest singular value that squares alone, with no QR factor, have lost."""
+    if entry.below_resolution is None or evidence.moments is None or evidence.spectrum is not evidence.moments:
+        return
+    values = evidence.singular_values
+    lost = np.sqrt(100 * len(values) * _EPS)
+    known = resolution(evidence.dtype, evidence.n_rows, evidence.dim)
+    if values[-1] < lost * values[0] and not (known > np.sqrt(_EPS) and values[-1] <= known * values[0]):
+        raise UndefinedMeasureError(
+            f"{entry.name} needs a QR factor where the smallest singular value is below {lost:.1g} of the largest; "
+            "got squares of the rows alone. Fold fs.Triangle over the table."
+        )
+
+
 def _detail(entry: Any, evidence: Evidence) -> dict[str, Any]:
     if _FROM_SAMPLE & set(entry.needs):
         return {"sample_rows": len(evidence.sample)}
     return {}
 
 
-def _group_readings(made: Any, whole: Evidence, entries: list[Any], table: str) -> dict[str, dict[str, Reading]]:
+def _group_readings(
+    parts: Mapping[Hashable, Evidence], by: Any, entries: list[Any], table: str
+) -> dict[str, dict[str, Reading]]:
     readings: dict[str, dict[str, Reading]] = {}
-    for key, part in made[Grouped].parts.items():
-        moments = part.get(Moments)
-        rest = Evidence(
-            n_rows=next(iter(part.values())).n_rows,
-            dim=whole.dim,
-            dtype=whole.dtype,
-            moments=moments,
-            spectrum=moments,
-            unit_rows=part.get(UnitMoments) or part.get(UnitMean),
-            row_profile=part.get(RowProfile),
-        )
-        name = _group_name(made[Grouped].by, key)
+    for key, part in parts.items():
+        name = _group_name(by, key)
         readings[name] = {
-            entry.name: dataclasses.replace(reading, detail={**reading.detail, "n_rows": rest.n_rows})
+            entry.name: dataclasses.replace(reading, detail={**reading.detail, "n_rows": part.n_rows})
             for entry in entries
-            if (reading := _reading(entry, rest, [], table, name)).value is not None
+            if (reading := _reading(entry, part, [], table, name)).value is not None
         }
     return readings
 

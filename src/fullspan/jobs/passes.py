@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 
 from fullspan._typing import Array, Block
 from fullspan.errors import InputError, NothingEvaluatedError, UndefinedMeasureError
+from fullspan.jobs.by_group import evidence_of_groups, factors_fit, with_factors
 from fullspan.jobs.wide import RowSpace, is_wide, leave_outs, with_row_space
 from fullspan.measures.evidence import FIRST_PASS, SECOND_PASS, Evidence, LogZ
 from fullspan.summaries.base import Plan, Summaries
@@ -147,12 +148,19 @@ def first_pass(table: Any, needs: Needs, settings: Settings) -> tuple[Summaries,
     if needs.hygiene:
         plan = plan.also(Extremes.with_options(stored_dtype=table.dtype)).also(Duplicates)
     if settings.by is not None:
-        grouped = [*doubled, *([RowProfile] if "rows" in needs.kinds else [])]
-        plan = plan.also(Grouped.with_options(plan=Plan.of(grouped), by=settings.by))
+        plan = plan.also(_by_plan(doubled, needs, settings, table.n_rows if wide else None))
     if not plan.recipes:  # nothing that can be had was asked for: count the rows
         plan = plan.also(RowProfile.with_options(details=False))
     made, n_rows = _fold(table, plan, settings, "reading")
     return made, stripes, n_rows
+
+
+def _by_plan(doubled: list[Any], needs: Needs, settings: Settings, wide_rows: int | None) -> Any:
+    """What is made of every group; of a wide table its rows too, from which the spectrum comes."""
+    kinds: list[Any] = [*doubled, *([RowProfile] if "rows" in needs.kinds else [])]
+    if wide_rows is not None:
+        kinds.append(Reservoir.with_options(size=wide_rows, seed=settings.seed))
+    return Grouped.with_options(plan=Plan.of(kinds), by=settings.by)
 
 
 def _fold(table: Any, plan: Plan, settings: Settings, phase: str, clean: bool = False) -> tuple[Summaries, int]:
@@ -201,8 +209,6 @@ def needs_triangle(evidence: Evidence, needs: Needs) -> bool:
     """Whether the smallest singular values are too small for a spectrum from squares."""
     if evidence.moments is None or evidence.spectrum is not evidence.moments or evidence.n_rows < 2:
         return False
-    if evidence.n_rows * evidence.dim**2 > _TRIANGLE_WORTH:
-        return False
     smallest = _SQUARES_RESOLVE.get(evidence.dtype, _SQUARES_RESOLVE_OTHERS)
     try:
         spectra = _spectra(evidence, needs)
@@ -221,30 +227,43 @@ def _spectra(evidence: Evidence, needs: Needs) -> list[Array]:
 
 
 def second_pass(
-    table: Any, evidence: Evidence, needs: Needs, stripes: int, settings: Settings, excluded: int = 0
-) -> tuple[Evidence, Any, Array | None, int]:
+    table: Any,
+    first: Summaries,
+    evidence: Evidence,
+    needs: Needs,
+    stripes: int,
+    settings: Settings,
+    excluded: int = 0,
+) -> tuple[Evidence, dict[Hashable, Evidence], Any, Array | None, int]:
     """Read the rows again for what needs eigenvectors, or a spectrum without squares.
 
-    Returns the evidence, the partition sums as :class:`Grouped` and their shifts for the jackknife (None without), and
-    the passes made (0 or 1).
+    Returns the evidence, that of each group, the partition sums as :class:`Grouped` and their shifts for the jackknife
+    (None without), and the passes made (0 or 1).
     """
-    triangle = "spectrum" in needs.kinds and table.repeatable and needs_triangle(evidence, needs)
+    worth = "spectrum" in needs.kinds and table.repeatable and evidence.n_rows * evidence.dim**2 <= _TRIANGLE_WORTH
+    triangle = worth and needs_triangle(evidence, needs)
+    groups = evidence_of_groups(first, evidence, needs.second)
+    factors = worth and factors_fit(groups, evidence.dim) and any(needs_triangle(one, needs) for one in groups.values())
     directions, offsets = _directions(evidence, needs) if table.repeatable else (None, None)
     plan = Plan.of(())
     if triangle:
         plan = plan.also(Triangle)
+    if factors:
+        plan = plan.also(Grouped.with_options(plan=Plan.of(Triangle), by=settings.by))
     if directions is not None:
         inner = Plan.of(Partition.with_options(directions=directions, peak=evidence.moments.peak))
         plan = plan.also(Stripes.with_options(plan=inner, by=max(stripes, 1)))
     if not plan.recipes:
-        return evidence, None, None, 0
+        return evidence, groups, None, None, 0
     made, _ = _fold(table, plan, settings, "second pass", clean=excluded == 0)
     if triangle:
         evidence = evidence.but(spectrum=made[Triangle])
+    if factors:
+        groups = with_factors(groups, made[Grouped])
     grouped = made[Stripes] if directions is not None else None
     if grouped is not None:
         evidence = with_log_z(evidence, grouped.total[Partition], offsets, needs)
-    return evidence, grouped, offsets, 1
+    return evidence, groups, grouped, offsets, 1
 
 
 def _directions(evidence: Evidence, needs: Needs) -> tuple[Array | None, Array | None]:

@@ -38,7 +38,7 @@ class RowSpace:
     @cached_property
     def mean(self) -> Array:
         """``(dim,)`` mean row."""
-        return self.rows.mean(axis=0)
+        return self.rows[0] + (self.rows - self.rows[0]).mean(axis=0)  # exact where a column is constant
 
     @cached_property
     def singular_values(self) -> Array:

@@ -61,7 +61,8 @@ class Measure:
     error_method
         How that formula works, in a few words.
     below_resolution
-        Whether a value is smaller than what the stored type can resolve, or None where that cannot happen.
+        Whether a value rests on less than what the stored type can resolve, or None where that cannot happen. Such a
+        value is a bound: an upper one, or a lower one where `direction` is ``"lower"``.
     """
 
     name: str

@@ -265,6 +265,7 @@ class _Builder:
         head = chunk[:: max(1, len(chunk) // 256)]
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             pilot = np.add.reduce(head, axis=0) / len(head)
+            pilot = np.where((head == head[0]).all(axis=0), head[0], pilot)  # a constant column has no spread at all
             rest = head - pilot
             spread = np.sqrt(np.einsum("ij,ij->j", rest, rest) / len(head))
             if len(head) > 1 and (np.abs(pilot) > _OFFSET_WORTH_SHIFTING * spread).any():

@@ -207,7 +207,7 @@ def _pilot(rows: Float[Array, "n dim"]) -> Float[Array, " dim"]:
         mean, spread = head.mean(axis=0), head.std(axis=0)
     if len(head) < 2 or not np.isfinite(mean).all() or not (np.abs(mean) > _OFFSET_WORTH_SHIFTING * spread).any():
         return np.zeros(rows.shape[1])
-    return mean
+    return np.where((head == head[0]).all(axis=0), head[0], mean)  # a constant column has no spread, not even rounding
 
 
 def _factor(stacked: Float[Array, "n width"], use_torch: bool | None) -> Float[Array, "k width"]:

@@ -76,3 +76,15 @@ def test_percentages_bear_their_sign():
     said = words.evidence_line({"measure": reading.measure, "value": 0.43, "standard_error": 2.2})
     assert said == "length_frequency_correlation 0.4300% ± 2.2%"
     assert words.value_of(Reading("gini_index", 0.43)) == "0.4300"
+
+
+@pytest.mark.parametrize(
+    ("measure", "value", "shown"),
+    [
+        ("inverse_condition_number", 2e-9, "< 2.000e-09"),
+        ("inverse_condition_number", 0.0, "0"),
+        ("condition_number", 5e8, "> 5.000e+08"),
+    ],
+)
+def test_a_value_below_resolution_is_a_bound(measure, value, shown):
+    assert words.value_of(Reading(measure, value, below_resolution=True)) == shown

@@ -339,6 +339,17 @@ def test_a_value_below_resolution_never_passes_a_minimum(write: WriteRules) -> N
     assert check(low, write(f'[[check]]\nmeasure = "{measure}"\nmax = 1e-7\n')).exit_code == 0
 
 
+def test_a_condition_number_below_resolution_never_passes_a_maximum(write: WriteRules) -> None:
+    measure = "condition_number"
+    report = fs.measure(table(), measures=[measure], neighbors=False)
+    high = load_report(with_reading(report, measure, value=1e8, below_resolution=True))
+    result = check(high, write(f'[[check]]\nmeasure = "{measure}"\nmax = 1e9\n'))
+    assert result.exit_code == 3
+    assert "at least 1e+08 is below what float64 resolves, so max says nothing" in result.unevaluated[0].title
+    assert check(high, write(f'[[check]]\nmeasure = "{measure}"\nmax = 1e7\n')).exit_code == 1
+    assert check(high, write(f'[[check]]\nmeasure = "{measure}"\nmin = 1e7\n')).exit_code == 0
+
+
 def test_a_saved_report_with_a_negative_error_is_refused() -> None:
     saved = with_reading(fs.measure(table(), neighbors=False), "average_cosine", standard_error=-5.0)
     with pytest.raises(FormatError, match="needs to be 0 or more"):

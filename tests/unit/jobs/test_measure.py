@@ -225,6 +225,69 @@ def test_groups_by_frequency(parquet):
     assert groups["frequency 1e2 to 1e3"]["information_abundance"].value == pytest.approx(abundance(E[2::3]), rel=1e-9)
 
 
+def alone_and_in_groups(rows, measures):
+    """Readings of the odd and of the even rows, as groups and as tables of their own."""
+    labels = np.arange(len(rows)) % 2
+    groups = record(fs.measure(rows, labels=labels, by="label", measures=measures)).groups
+    for key in ("0", "1"):
+        alone = fs.measure(rows[labels == int(key)], measures=measures)
+        yield {name: (groups[key][name].value, alone[name].value) for name in measures}
+
+
+@pytest.mark.parametrize("kind", ["small value", "wide", "tiny", "huge", "one group far smaller"])
+def test_a_group_reads_as_it_does_alone(kind):
+    rows = np.random.default_rng(0).normal(size=(60, 90 if kind == "wide" else 8))
+    if kind == "small value":
+        rows[:, -1] = rows[:, 0] + 1e-10 * rows[:, 1]
+    elif kind == "one group far smaller":
+        rows[::2] *= 1e-160
+    rows *= {"tiny": 1e-200, "huge": 1e200}.get(kind, 1.0)
+    names = ["inverse_condition_number", "information_abundance", "centered_effective_rank", "numerical_rank"]
+    for readings in alone_and_in_groups(rows, names):
+        for name, (group, alone) in readings.items():
+            slack = 1e-4 if name.startswith("inverse") and kind == "small value" else 1e-10
+            assert group == pytest.approx(alone, rel=slack), name
+
+
+def test_a_constant_group_has_no_spectrum_of_rounding():
+    rows = np.vstack([E, np.full((60, 5), 3.3)])
+    groups = record(fs.measure(rows, labels=np.arange(120) // 60, by="label")).groups
+    assert "spectral_entropy" in groups["0"]
+    assert "spectral_entropy" not in groups["1"]
+
+
+def test_what_groups_lack_is_said():
+    (note,) = [
+        each
+        for each in record(fs.measure(E, labels=np.arange(60) % 2, by="label")).notes
+        if "Not measured in groups" in each
+    ]
+    assert "isotropy" in note
+    assert "gini_index" not in note
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_smallest_values_that_only_squares_would_give_are_none(dtype, monkeypatch):
+    monkeypatch.setattr("fullspan.jobs.passes._TRIANGLE_WORTH", 0)
+    rows = E.copy()
+    rows[:, -1] = rows[:, 0] + (1e-9 if dtype is np.float64 else 1e-7) * rows[:, 1]
+    report = fs.measure(rows.astype(dtype), measures="inverse_condition_number,information_abundance")
+    reading = report["inverse_condition_number"]
+    assert reading.below_resolution or "needs a QR factor" in reading.why
+    assert report["information_abundance"].value == pytest.approx(abundance(rows), rel=1e-5)
+
+
+@pytest.mark.parametrize("n", [2, 7, 100])
+@pytest.mark.parametrize("value", [3.3, 0.1, 1e4 + 0.1])
+@pytest.mark.parametrize("stream", [False, True], ids=["array", "stream"])
+def test_a_constant_table_is_one_point_and_nothing_else(n, value, stream):
+    rows = np.full((n, 16), value)
+    report = fs.measure(iter(np.array_split(rows, max(n // 4, 1))) if stream else rows)
+    assert {each.rule for each in report.findings} - {"wide-for-data"} == {"complete-collapse"}
+    for name in ("spectral_entropy", "participation_ratio", "centered_effective_rank", "iso_score"):
+        assert report[name].value is None
+
+
 @pytest.mark.parametrize("by", ["label", "frequency"])
 def test_groups_of_a_table_that_has_none(by):
     with pytest.raises(InputError, match=f"Grouping by {by} needs a {by} for every row; got none"):

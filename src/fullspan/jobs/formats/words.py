@@ -74,11 +74,13 @@ def count(quantity: int, one: str, many: str | None = None) -> str:
 
 
 def value_of(reading: Reading) -> str:
-    """The value as a cell: a number, ``< 1e-8`` below the resolution of the type, ``undefined``."""
+    """The value as a cell: a number, ``< 1e-8`` or ``> 1e8`` below the resolution of the type, ``undefined``."""
     if reading.value is None or not math.isfinite(reading.value):
         return "undefined"
     value = number(reading.value) + percent_sign(reading.measure)
-    return f"< {value}" if reading.below_resolution else value
+    if not reading.below_resolution or reading.value == 0.0:
+        return value
+    return f"{'>' if getattr(entry(reading.measure), 'direction', '') == 'lower' else '<'} {value}"
 
 
 def error_of(reading: Reading) -> str:
