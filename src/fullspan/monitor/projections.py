@@ -95,7 +95,7 @@ def project(
     Notes
     -----
     For 10,000 rows of 64: PCA 0.3 s a frame, nearly all of it for preservation; PaCMAP 5 to 7 s for the last frame and
-    2.5 s for each other; openTSNE 40 to 50 s and 15 to 25 s, UMAP about 70 s and 15 s. A warm start forward in time can
+    2.5 s for each other; openTSNE 40 to 50 s and 15 to 25 s, UMAP 60 s and 4 s. A warm start forward in time can
     freeze the layout of the untrained table. Rows that are missing or not finite in some frame are left out, and
     counted in `notes`.
 
