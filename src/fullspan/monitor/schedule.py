@@ -130,9 +130,9 @@ class Schedule:
     @contextmanager
     def timing_a_call(self) -> Iterator[None]:
         """Learn what a call with scalars takes of the processor, without the readings that it may have made."""
-        start, spent = self._clock.cpu(), self._spent.cpu
+        before, start, spent = self._clock.cpu(), self._clock.cpu(), self._spent.cpu
         yield
-        took = self._clock.cpu() - start - (self._spent.cpu - spent)
+        took = self._clock.cpu() - start - (self._spent.cpu - spent) - (start - before)  # less a look at the clock
         self.call_seconds = (1 - _NEWEST) * self.call_seconds + _NEWEST * min(max(took, 0.0), 10 * self.call_seconds)
 
     def charge(self, kind: str, seconds: float) -> None:
