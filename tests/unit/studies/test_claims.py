@@ -77,6 +77,12 @@ def test_the_part_against_a_claim_is_named():
     assert claim.why == "2 parts: 1 supported, 1 undecided. Open: bad +0.0000 [-2.5412, +2.5412]."
 
 
+def test_a_claim_names_a_few_of_many_parts_against_it():
+    claim = answered([(f"part {i}", [-0.2, -0.21], "rises") for i in range(5)])
+    assert claim.why.count("part ") == 3
+    assert claim.why.endswith("; and 2 more.")
+
+
 def test_one_seed_says_where_it_points_and_that_it_decides_nothing():
     claim = answered([("a", [0.1], "rises"), ("b", [0.1], "falls")])
     assert "1 of 2 point as claimed" in claim.why

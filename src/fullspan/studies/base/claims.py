@@ -25,6 +25,8 @@ __all__ = ["ANSWERS", "Claim", "Part", "answer", "part", "untestable"]
 
 ANSWERS = ("holds", "does not hold", "undecided", "not testable here")
 LEVEL = 0.95
+#: Parts that the sentence under a claim names.
+_MOST = 3
 _SIDES = ("rises", "falls")
 
 
@@ -172,7 +174,8 @@ def _why(parts: Sequence[Part]) -> str:
     found = f"{n} part{'s' * (n > 1)}: {told}."
     for name, lead in (("contradicted", "Against it"), ("undecided", "Open")):
         those = [_told(each) for each in parts if each.found == name]
-        found += f" {lead}: {'; '.join(those)}." if those else ""
+        more = f"; and {len(those) - _MOST} more" if len(those) > _MOST else ""
+        found += f" {lead}: {'; '.join(those[:_MOST])}{more}." if those else ""
     return found
 
 

@@ -54,7 +54,7 @@ def theil_sen(x: Any, y: Any) -> float:
 
     Examples
     --------
-    >>> theil_sen([0, 1, 2, 3], [1.0, 3.0, 5.0, 100.0])
+    >>> theil_sen([0, 1, 2, 3, 4], [1.0, 3.0, 5.0, 7.0, 100.0])
     2.0
     """
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
