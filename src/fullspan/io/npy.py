@@ -14,13 +14,16 @@ import numpy as np
 from fullspan._typing import Array, Block, Table
 from fullspan.errors import FormatError, InputError
 from fullspan.io._bounds import MAX_HEADER, checked_shape, checked_size, chosen_names, one_line, read_exactly, reading
-from fullspan.io.base import ArrayTable, OpenOptions, StreamTable, TableInfo, float_rows, stored_dtype
+from fullspan.io.base import NARROW_FLOATS, ArrayTable, OpenOptions, StreamTable, TableInfo, float_rows, stored_dtype
+from fullspan.io.quantized import PACKED_BITS, STORAGE, BitRows, widen
 from fullspan.io.streams import compression, open_bytes, stem
 
 __all__ = ["Header", "list_tables", "open_memmap", "open_tables", "read_header", "stream_table"]
 
 #: Bytes of a compressed array in Fortran order, which is only whole when all of it was read.
 _MAX_WHOLE = 2**30
+#: Types that NumPy does not know, and so forgets the name of when it saves them.
+_NAMELESS = frozenset(name for name in STORAGE if name.startswith(NARROW_FLOATS))
 _RAW = re.compile(r"(?P<kind>[<>=]?[a-z]+\d*)x(?P<dim>\d{1,9})")
 
 
@@ -43,10 +46,22 @@ def open_tables(path: Path, names: Sequence[str] | None, options: OpenOptions) -
     with path.open("rb") as stream:
         first = stream.read(6)
     if first == b"\x93NUMPY":
-        return [ArrayTable(stem(path), open_memmap(path))]
+        return [_mapped(path, options.dtype)]
     if compression(first) is not None:
         return [_compressed(path)]
     return [ArrayTable(stem(path), _raw(path, options.dtype))]
+
+
+def _mapped(path: Path, said: Any) -> ArrayTable:
+    """An npy file; what its header cannot say, packed bits or a narrow type of float, the caller says."""
+    if said in PACKED_BITS:
+        rows = open_memmap(path)
+        if rows.dtype.name != PACKED_BITS[said][0]:
+            raise InputError(f'dtype="{said}" needs codes of {PACKED_BITS[said][0]}; {path.name!r} has {rows.dtype}.')
+        return ArrayTable(stem(path), BitRows(rows, said), dtype=said)
+    if said in _NAMELESS:
+        return ArrayTable(stem(path), open_memmap(path, codes=STORAGE[said]), dtype=said, decode=widen(said))
+    return ArrayTable(stem(path), open_memmap(path))
 
 
 def list_tables(path: Path) -> list[TableInfo]:
@@ -55,10 +70,10 @@ def list_tables(path: Path) -> list[TableInfo]:
     return [TableInfo(table.name, (table.n_rows, table.dim), table.dtype, True, "the only array of the file", "npy")]
 
 
-def open_memmap(path: Path, ndim: int = 2) -> Array:
-    """Map an npy file whose header and size agree; nothing is read but the header."""
+def open_memmap(path: Path, ndim: int = 2, codes: np.dtype[Any] | None = None) -> Array:
+    """Map an npy file whose header and size agree, its entries as `codes` where given; only the header is read."""
     with path.open("rb") as stream, reading(path, "an npy file"):
-        header = read_header(stream, path.name)
+        header = read_header(stream, path.name, codes)
     if ndim == 2:
         checked_shape(header.shape, path.name)
     elif len(header.shape) != ndim:
@@ -68,15 +83,20 @@ def open_memmap(path: Path, ndim: int = 2) -> Array:
     return np.memmap(path, header.dtype, "r", offset=header.size, shape=header.shape, order=order)
 
 
-def read_header(stream: BinaryIO, name: str) -> Header:
-    """Read and check the header of an npy stream; numbers only, no pickles, at most 64 KiB."""
+def read_header(stream: BinaryIO, name: str, codes: np.dtype[Any] | None = None) -> Header:
+    """Read and check the header of an npy stream; numbers only, no pickles, at most 64 KiB.
+
+    With `codes`, entries of that many bytes are taken for such codes, whatever the header calls them.
+    """
     major = _version(read_exactly(stream, 8, name), name)
     prefix = read_exactly(stream, 2 if major == 1 else 4, name)
     length = int.from_bytes(prefix, "little")
     if length > MAX_HEADER:
         raise FormatError(f"{name!r} needs a header of at most {MAX_HEADER} bytes; got {length}. Is the file damaged?")
-    text = read_exactly(stream, length, name)
+    text = read_exactly(stream, length, name).replace(b"'<f1'", b"'|V1'")  # float8_e5m2, which NumPy cannot read back
     shape, fortran, kind = _parse(prefix + text, major, name)
+    if codes is not None and not kind.hasobject and kind.kind in "Vu" and kind.itemsize == codes.itemsize:
+        kind = codes
     _check_kind(kind, name)
     return Header(shape, fortran, kind, 8 + len(prefix) + length)
 
@@ -107,6 +127,11 @@ def _check_kind(kind: np.dtype[Any], name: str) -> None:
         raise FormatError(
             f"{name!r} needs numbers; got Python objects, whose pickle can run code. "
             "Save it again as numpy.save(path, numpy.array(rows.tolist(), dtype='float32'))."
+        )
+    if kind.kind == "V" and kind.fields is None and kind.itemsize <= 2:
+        raise InputError(
+            f"{name!r} needs a type with a name; got {kind.itemsize} bytes an entry, as numpy.save leaves bfloat16 and "
+            f'fp8. Say which one: dtype="{"bfloat16" if kind.itemsize == 2 else "float8_e4m3fn"}".'
         )
     if kind.kind not in "fiubUS" or kind.subdtype is not None or kind.itemsize == 0:
         raise InputError(f"{name!r} needs real numbers; got dtype {one_line(kind, 60)}.")

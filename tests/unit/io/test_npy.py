@@ -120,6 +120,33 @@ def test_only_tables_of_numbers(tmp_path: Path, array: np.ndarray, message: str)
         rows_of(open_table(tmp_path / "E.npy"))
 
 
+@pytest.mark.parametrize("kind", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_types_that_npy_forgets_are_named_by_the_caller(tmp_path: Path, kind: str) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    narrow = E.astype(getattr(ml_dtypes, kind))
+    np.save(tmp_path / "E.npy", narrow)
+    table = open_table(tmp_path / "E.npy", dtype=kind)
+    assert table.dtype == kind
+    assert np.array_equal(rows_of(table, 7), narrow.astype(np.float32))
+    with pytest.raises(InputError, match="needs a type with a name; got . bytes an entry"):
+        open_table(tmp_path / "E.npy")
+    np.save(tmp_path / "F.npy", E.astype("f4"))
+    assert np.array_equal(rows_of(open_table(tmp_path / "F.npy", dtype="float32")), E.astype("f4"))
+
+
+@pytest.mark.parametrize(("packing", "stored", "low"), [("ubinary", "u1", -1), ("binary", "i1", -1), ("bits", "u1", 0)])
+def test_packed_bits_in_npy(tmp_path: Path, packing: str, stored: str, low: int) -> None:
+    bits = np.random.default_rng(0).random((9, 24)) > 0.5
+    codes = np.packbits(bits, axis=1).astype(np.int16) - (128 if packing == "binary" else 0)
+    np.save(tmp_path / "E.npy", codes.astype(stored))
+    table = open_table(tmp_path / "E.npy", dtype=packing)
+    assert (table.dim, table.dtype) == (24, packing)
+    assert np.array_equal(rows_of(table, 4), np.where(bits, 1, low))
+    np.save(tmp_path / "E.npy", E)
+    with pytest.raises(InputError, match=f'dtype="{packing}" needs codes of'):
+        open_table(tmp_path / "E.npy", dtype=packing)
+
+
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 @pytest.mark.parametrize("block_rows", [1, 7, None])
 def test_npz_round_trip(tmp_path: Path, save, block_rows: int | None) -> None:
