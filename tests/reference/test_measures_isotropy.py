@@ -157,6 +157,15 @@ def test_rogue_dimension_and_unit_deviation():
         directions.rogue_dimension_share([[1.0, 1.0], [-1.0, -1.0]])
 
 
+def test_the_error_of_uniformity_over_all_pairs_is_the_jackknife():
+    E = np.random.default_rng(2).normal(size=(40, 5)) + 0.5
+    found = sphere.uniformity_estimate(E)
+    kernels = [math.exp(sphere.uniformity(np.delete(E, row, axis=0))) for row in range(len(E))]
+    expected = math.sqrt(39 / 40 * np.sum((kernels - np.mean(kernels)) ** 2)) / math.exp(found.value)
+    assert found.standard_error == pytest.approx(expected, rel=1e-10)
+    assert sphere.uniformity_estimate(E[:2]).standard_error == 0.0
+
+
 def test_uniformity_and_alignment():
     E = table(60)
     unit = torch.from_numpy(E / np.linalg.norm(E, axis=1)[:, None])

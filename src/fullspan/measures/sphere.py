@@ -46,8 +46,8 @@ def uniformity_estimate(E: Any, *, t: float = 2.0, max_pairs: int = 2**16, seed:
     Returns
     -------
     Estimate
-        Value as in :func:`uniformity`; the standard error (delta method; over the rows, which pairs share, and over the
-        pairs drawn) is 0 when all pairs were taken.
+        Value as in :func:`uniformity`; the standard error (delta method) is that over the rows, which pairs share, and
+        over the pairs drawn where not all were taken; 0 for two rows, which cannot tell one.
 
     Raises
     ------
@@ -84,8 +84,16 @@ def uniformity_estimate(E: Any, *, t: float = 2.0, max_pairs: int = 2**16, seed:
     top = powers.max()
     kernel = np.exp(powers - top)
     mean = math.log1p(float(np.expm1(powers - top).mean()))  # no digit of distances far below one is lost
-    error = 0.0 if everything else math.sqrt(_variance_of_mean(kernel, left, m)) / float(kernel.mean())
-    return Estimate(float(top) + mean, error, len(left))
+    variance = _jackknife_variance(kernel, left, right, m) if everything else _variance_of_mean(kernel, left, m)
+    return Estimate(float(top) + mean, math.sqrt(variance) / float(kernel.mean()), len(left))
+
+
+def _jackknife_variance(kernel: Array, left: Array, right: Array, m: int) -> float:
+    """Variance of the mean over all pairs of `m` rows: the jackknife that leaves one row out."""
+    if m < 3:
+        return 0.0
+    of_row = (np.bincount(left, kernel, minlength=m) + np.bincount(right, kernel, minlength=m)) / (m - 1)
+    return 4.0 * (m - 1) / (m * (m - 2) ** 2) * float(np.sum((of_row - of_row.mean()) ** 2))
 
 
 def _variance_of_mean(kernel: Array, left: Array, m: int) -> float:
