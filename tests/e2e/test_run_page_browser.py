@@ -299,8 +299,9 @@ def test_the_heat_map_answers_keys_and_pointer(visit):
     page.keyboard.press("ArrowLeft")
     assert page.locator("#heat-out").inner_text().startswith("epoch 19 · step 3,800, singular value 2: ")
     box = canvas.bounding_box()
-    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + box["height"] * 0.95)
-    assert page.locator("#heat-out").inner_text().startswith("epoch 10 · step 2,000, singular value 8: ")
+    canvas.hover(position={"x": box["width"] * 0.5, "y": box["height"] * 0.95})
+    expected = "epoch 10 · step 2,000, singular value 8: "
+    until(page, f"document.querySelector('#heat-out').innerText.startsWith({expected!r})")
 
 
 def test_singular_values_can_be_saved(visit):

@@ -24,7 +24,8 @@ A run can be read while it is still written.
 _EXAMPLES = """
 fullspan report runs/mf --out mf.html
 fullspan report runs/sgd runs/adam --out both.html --title "SGD and Adam"
-fullspan report runs/mf --out mf.html --maps pacmap --table item --figures figures/
+fullspan report runs/mf --out mf.html --maps pacmap --table item
+fullspan report runs/mf --out mf.html --figures figures/
 fullspan report runs/mf --json
 """
 _METHODS = ("pca", "pca-shared", "pacmap", "tsne", "umap", "none")
@@ -89,7 +90,7 @@ def report(
             drawn = _maps(opened, maps, tables, max_points, told, quiet)
     if separability:
         with progress_bar(quiet) as told:
-            opened = [_separated(run, tables, told) for run in opened]
+            opened = [_separated(run, tables, told, quiet) for run in opened]
     if sink is not None:
         sink.write(_as_json(opened) if sink.form == "json" else _as_page(opened, drawn, title))
     if figures is not None:
@@ -146,12 +147,12 @@ def _maps(
             failures.append(error)
             if not quiet:
                 click.echo(f"fullspan: no map of {table!r}: {error}", err=True)
-    if failures and not drawn:
+    if failures and not drawn and method is not None:
         raise failures[0]
     return drawn
 
 
-def _separated(run: Any, tables: tuple[str, ...], told: Told | None) -> Any:
+def _separated(run: Any, tables: tuple[str, ...], told: Told | None, quiet: bool) -> Any:
     """The run with the separability of its labels among its curves."""
     from fullspan.errors import InputError
     from fullspan.monitor.separability import separability
@@ -163,7 +164,16 @@ def _separated(run: Any, tables: tuple[str, ...], told: Told | None) -> Any:
             "report --separability needs snapshots with labels in every run; got none in "
             f"{str(run.path)!r}. Record them with fullspan.watch(..., labels=…), or leave --separability out."
         )
-    points = [point for table in labeled for point in separability(run, table, progress=told).points()]
+    points, failures = [], []
+    for table in labeled:
+        try:
+            points += separability(run, table, progress=told).points()
+        except InputError as error:
+            failures.append(error)
+            if not quiet:
+                click.echo(f"fullspan: no separability of {table!r}: {error}", err=True)
+    if len(failures) == len(labeled):
+        raise failures[0]
     return with_points(content_of(run), points)
 
 

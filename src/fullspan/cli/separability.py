@@ -21,7 +21,7 @@ none, center, l2, standardize, min-max or whiten, or several joined by +; gains 
 """
 _EXAMPLES = """
 fullspan separability runs/mf --table item --labels genres.txt
-fullspan separability runs/mf -t item --labels items.parquet:genre --normalizer none --normalizer center+l2
+fullspan separability runs/mf --labels items.parquet:genre --normalizer l2
 fullspan separability runs/mf --metric euclidean --json
 """
 

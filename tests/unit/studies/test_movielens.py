@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 import re
+import shutil
 from types import SimpleNamespace
 
 import numpy as np
@@ -324,19 +325,19 @@ def test_the_runs_of_the_first_seed_are_watched_runs(ran):
 
 
 @pytest.mark.slow
-def test_a_study_that_is_done_runs_nothing_and_says_the_same(ran, monkeypatch):
+def test_a_study_that_is_done_runs_nothing_and_says_the_same(ran, tmp_path, monkeypatch):
     first, out, options = ran
+    copy = tmp_path / "copy"
+    shutil.copytree(out, copy)
     monkeypatch.setattr(module, "article_figures", lambda cells: ())
     told = []
-    again = run(Small(), options, out, told=lambda task, seconds: told.append(task))
+    again = run(Small(), options, copy, told=lambda task, seconds: told.append(task))
     assert told == []
     assert [claim.to_dict() for claim in again.claims] == [claim.to_dict() for claim in first.claims]
 
 
 @pytest.mark.slow
 def test_a_lost_run_is_made_again(ran, tmp_path):
-    import shutil
-
     _, out, options = ran
     copy = tmp_path / "copy"
     shutil.copytree(out, copy)
