@@ -109,8 +109,10 @@ def _as_array(value: Any, what: str) -> Array:
     except TypeError:
         raise InputError(f"{what} need a column's name, a path or an array; got {type(value).__name__}.") from None
     items = [None if type(item).__name__ == "NAType" else item for item in items]  # what pandas has for a missing one
-    has_text = any(isinstance(item, str) for item in items)
-    return np.array([str(item) for item in items], dtype=object) if has_text else np.asarray(items)
+    if not any(isinstance(item, str) for item in items):
+        return np.asarray(items)
+    missing = [what == "labels" and (item is None or item != item) for item in items]  # a row without a label has none
+    return np.array([None if gone else str(item) for item, gone in zip(items, missing, strict=True)], dtype=object)
 
 
 def checked_frequencies(values: Any, start: int = 0) -> Array:

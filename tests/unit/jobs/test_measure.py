@@ -256,6 +256,14 @@ def test_a_constant_group_has_no_spectrum_of_rounding():
     assert "spectral_entropy" not in groups["1"]
 
 
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_rows_without_a_label_are_a_group_of_their_own(missing):
+    labels = [missing] * 20 + ["None"] * 20 + ["x"] * 20
+    groups = record(fs.measure(E, labels=labels, by="label", measures=NAMES)).groups
+    assert set(groups) == {"no label", "None", "x"}
+    assert groups["no label"]["gini_index"].detail["n_rows"] == 20
+
+
 def test_what_groups_lack_is_said():
     (note,) = [
         each
