@@ -148,3 +148,24 @@ def test_one_table_that_cannot_be_mapped_is_named_and_the_others_are_drawn(cli, 
     assert ended.err.startswith("fullspan: no map of 'few': ")
     maps = data_of((tmp_path / "x.html").read_text("utf-8"))["runs"][0]["maps"]
     assert [each["table"] for each in maps] == ["many"]
+
+
+def test_a_run_whose_tables_cannot_be_mapped_still_has_a_page(cli, tmp_path):
+    """Of a table that became NaN, the page is what is wanted most; a map that was asked for is an error."""
+    labels = np.repeat(["a", "b"], 30)
+    rows = np.random.default_rng(0).normal(size=(60, 4))
+    with RunWriter.open(tmp_path / "r") as writer:
+        for table, last in (("lost", np.full((60, 4), np.nan)), ("kept", rows)):
+            for step, vectors in ((0, rows), (10, last)):
+                writer.add_snapshot(table, Moment(step), np.arange(60), vectors, labels)
+        writer.finish()
+    out = tmp_path / "x.html"
+    ended = cli("report", tmp_path / "r", "-o", out, "-t", "lost")
+    assert ended.code == 0
+    assert ended.err.startswith("fullspan: no map of 'lost': ")
+    assert data_of(out.read_text("utf-8"))["runs"][0]["maps"] == []
+    assert cli("report", tmp_path / "r", "-o", out, "-t", "lost", "--maps", "pca").code == 2
+    ended = cli("report", tmp_path / "r", "-o", out, "--separability", "--maps", "none")
+    assert ended.code == 0
+    assert ended.err.startswith("fullspan: no separability of 'lost': ")
+    assert "Neighbor purity" in out.read_text("utf-8")

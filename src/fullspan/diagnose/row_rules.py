@@ -239,11 +239,10 @@ def non_finite(facts: Facts, limits: Limits) -> Iterator[Found]:
         return
     nan, infinite = facts.count("nan_rows"), facts.count("inf_rows")
     rows = (facts.named("nan_rows") + facts.named("inf_rows"))[:20]
-    evidence = _counted("non_finite_rows", count, count / total, limits.limit(severity), rows) | {
-        "nan_rows": nan,
-        "inf_rows": infinite,
-        "columns": facts.named("non_finite_columns", "columns")[:50],
-    }
+    evidence = _counted("non_finite_rows", count, count / total, limits.limit(severity), rows)
+    if nan or infinite:  # a reading of sampled rows does not tell them apart
+        columns = facts.named("non_finite_columns", "columns")[:50]
+        evidence |= {"nan_rows": nan, "inf_rows": infinite, "columns": columns}
     hold, are = ("holds", "is") if count == 1 else ("hold", "are")
     title = f"{count:,} of {total:,} rows {hold} NaN or infinity and {are} left out of every reading"
     yield Found(severity, title, [evidence], remedies.not_finite())

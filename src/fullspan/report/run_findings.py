@@ -31,6 +31,8 @@ class Noted:
         Every time it fired, oldest first.
     finding
         The finding on the last reading, or None when the rule no longer fires there.
+    gone
+        When the watcher said that it was over, unless it fired again since.
     """
 
     rule: str
@@ -39,12 +41,15 @@ class Noted:
     title: str
     events: list[Event] = field(default_factory=list)
     finding: Finding | None = None
+    gone: Any = None
 
     @property
     def when(self) -> str:
         """``step 40 to 200, 5 times; still so at the last reading``."""
         now = "seen at the last reading" if not self.events else "still so at the last reading"
         tail = [now] if self.finding is not None else []
+        if self.gone is not None and not tail:
+            tail = [f"gone at {_moment(self.gone)}"]
         if not self.events:
             return tail[0] if tail else ""
         first, last = self.events[0].at, self.events[-1].at
@@ -110,8 +115,12 @@ def findings_of_run(content: Content) -> list[Noted]:
     for event in content.events:
         event = replace(event, at=clocks.get(event.at.step, event.at))
         name = event.rule or event.message
+        if event.detail.get("cleared") and (event.table, name) in noted:
+            noted[event.table, name].gone = event.at
+            continue
         one = noted.setdefault((event.table, name), Noted(event.rule, event.table, event.level, event.message))
         one.events.append(event)
+        one.gone = None
         one.title = event.message
         one.level = min(one.level, event.level, key=_rank)
     for name in content.tables:
@@ -147,7 +156,7 @@ def _reading(series: Series, table: Any) -> Reading | None:
     whole = [point for point in series.points if is_full(point, table)]
     last = (whole or series.points)[-1]
     value, entry = value_of(last), words.entry(series.measure)
-    if value is None or entry is None:
+    if value is None or entry is None or value_of(series.points[-1]) is None:  # what was last seen of it is no value
         return None
     rows = last.n_rows or table.n_rows
     null, deviation = _null(entry, rows, table.dim)

@@ -344,6 +344,21 @@ def test_the_rules_judge_the_last_reading_and_join_their_events(tmp_path):
     assert "at step 100 (epoch 0.5); still so at the last reading" in text
 
 
+def test_what_is_over_is_no_further_time_and_a_value_that_was_lost_is_not_judged(tmp_path):
+    with RunWriter.open(tmp_path / "r") as writer:
+        writer.table("t", 1000, 16, "float32")
+        for step, value, n_rows in ((100, 0.97, 1000), (200, None, 0)):
+            writer.add([Point("t", "average_cosine", planted.at(step), value, n_rows, None if value else "lost")])
+        writer.add_event(Event(planted.at(100), "warn", "mean-shift", "t", "a shift was seen"))
+        writer.add_event(Event(planted.at(200), "note", "mean-shift", "t", "Cleared: a shift", {"cleared": True}))
+        writer.finish()
+    (finding,) = run_report([Run.open(tmp_path / "r")])["runs"][0]["findings"]
+    assert (finding["steps"], finding["at_last_reading"]) == ([100], None)
+    text = render_run_page([Run.open(tmp_path / "r")])
+    assert "a shift was seen" in text
+    assert "at step 100 (epoch 0.5); gone at step 200 (epoch 1)" in text
+
+
 def test_the_same_finding_on_many_tables_is_one_card(tmp_path):
     text = render_run_page([collapsed(tmp_path / "r", 5)])
     assert text.count("<code>mean-shift</code>") == 1

@@ -31,6 +31,7 @@ const number = (value, digits = 4) => {
   if (size < 1e-4 || size >= 1e6) return value.toExponential(digits - 1).replace("e+", "e");
   return grouped(value, Math.max(0, digits - 1 - Math.floor(Math.log10(size))));
 };
+const counted = (value) => Number.isInteger(value) && Math.abs(value) < 1e15 ? grouped(value, 0) : number(value);
 const lasted = (seconds) => {
   if (seconds < 60) return `${number(seconds, 3)} s`;
   const [h, m, s] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, Math.round(seconds % 60)];
@@ -54,7 +55,7 @@ const press = (button, state) => button.setAttribute("aria-pressed", String(stat
 
 // the four clocks
 const CLOCKS = { epoch: "epoch", step: "optimizer step", samples: "samples seen", time: "time since the start" };
-const clockOf = (kind, value) => kind === "time" ? lasted(value) : `${kind} ${kind === "epoch" ? Number(value.toPrecision(4)) : number(value)}`;
+const clockOf = (kind, value) => kind === "time" ? lasted(value) : `${kind} ${kind === "epoch" ? Number(value.toPrecision(4)) : counted(value)}`;
 const hasClock = (kind) => runs.some((run) => run.moments[kind].filter((value) => value !== null).length > 1);
 const clocks = Object.keys(CLOCKS).filter(hasClock);
 const state = { clock: clocks[0] ?? "step" };

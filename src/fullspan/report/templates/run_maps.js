@@ -74,7 +74,7 @@ const drawMap = () => {
 const tellFrame = (one) => {
   const frame = Math.round(map.at);
   const epoch = one.epochs[frame];
-  const when = [epoch === null ? null : clockOf("epoch", epoch), `step ${number(one.steps[frame])}`].filter(Boolean).join(" · ");
+  const when = [epoch === null ? null : clockOf("epoch", epoch), `step ${counted(one.steps[frame])}`].filter(Boolean).join(" · ");
   byId("map-when").textContent = when;
   const slider = byId("map-slider");
   slider.value = frame;
@@ -193,7 +193,7 @@ const mapTable = () => {
   const one = map.chosen;
   return {
     head: ["frame", "step", "epoch", "neighbors kept", "median move"],
-    rows: range(one.frames).map((frame) => [String(frame + 1), number(one.steps[frame]), number(one.epochs[frame]), one.preservation[frame] === null ? "–" : `${number(100 * one.preservation[frame], 3)}%`, number(one.displacement[frame], 3)]),
+    rows: range(one.frames).map((frame) => [String(frame + 1), counted(one.steps[frame]), number(one.epochs[frame]), one.preservation[frame] === null ? "–" : `${number(100 * one.preservation[frame], 3)}%`, number(one.displacement[frame], 3)]),
     note: "Neighbors kept: share of the nearest neighbors in the table that are neighbors on the map; what is lower than that is drawn closer or farther than it is. CSV has the places of the frame that is shown.",
   };
 };

@@ -86,7 +86,7 @@ const drawHeat = () => {
     image.data.set([...viridis[code], 255], at);
   }
   context.putImageData(image, 0, 0);
-  canvas.setAttribute("aria-label", `Heat map of ${all ? `${view.height} tables at step ${number(heat.choice.steps[heat.at])}` : `${view.rows.length} readings`} by ${count} singular values.`);
+  canvas.setAttribute("aria-label", `Heat map of ${all ? `${view.height} tables at step ${counted(heat.choice.steps[heat.at])}` : `${view.rows.length} readings`} by ${count} singular values.`);
   drawHeatAxes(view, box, low, high);
   drawSpectrum(view);
   byId("heat-numbers").firstChild?.refresh();
@@ -148,7 +148,7 @@ const drawSpectrum = (view) => {
   byId("spectrum-legend").replaceChildren(...shown.map(([name, , ink, , dash]) => make("li", {}, swatch(ink, dash), name)));
   heat.lines = shown;
   byId("spectrum-numbers").firstChild?.refresh();
-  byId("heat-when").textContent = view.names ? `step ${number(heat.choice.steps[heat.at])}` : momentOf(view.run, view.moments[heat.at]);
+  byId("heat-when").textContent = view.names ? `step ${counted(heat.choice.steps[heat.at])}` : momentOf(view.run, view.moments[heat.at]);
   readHeat();
 };
 const readHeat = () => {
@@ -220,7 +220,7 @@ const heatTable = () => {
   const places = thinned(view.rows.length, 60);
   return {
     head: [view.names ? "table" : "step", ...ranks.map((rank) => `σ${view.ranks[rank]}`)],
-    rows: places.map((place) => [view.names ? view.names[place] : number(view.run.moments.step[view.moments[place]]), ...ranks.map((rank) => number(view.rows[place][rank] ?? NaN))]),
+    rows: places.map((place) => [view.names ? view.names[place] : counted(view.run.moments.step[view.moments[place]]), ...ranks.map((rank) => number(view.rows[place][rank] ?? NaN))]),
     note: `Singular values as they are, to four digits.${places.length < view.rows.length || ranks.length < view.ranks.length ? " CSV has all." : ""}`,
   };
 };
