@@ -260,7 +260,7 @@ class StreamTable:
     def _check_count(self, done: int) -> None:
         if done == 0 or (self.n_rows is not None and done != self.n_rows):
             raise FormatError(
-                f"{self.name!r} needs {self.n_rows or 'at least one'} rows; got {done}. "
+                f"{self.name!r} needs {f'{self.n_rows} rows' if self.n_rows else 'at least one row'}; got {done}. "
                 "Is the file truncated or still being written?"
             )
 

@@ -21,6 +21,7 @@ from fullspan.jobs.results import SCHEMA_VERSION, fresh_key
 from fullspan.jobs.threads import one_thread
 from fullspan.measures import catalog
 from fullspan.measures import drift as formulas
+from fullspan.measures._student import student_tail
 from fullspan.store.records import Reading, TableRecord
 from fullspan.summaries.cross import CrossMoments
 from fullspan.summaries.fold import fold
@@ -212,8 +213,8 @@ def drift(
     Notes
     -----
     The standard error of a change takes both versions as independent samples of rows; where the rows are the same
-    things, that is on the safe side. A change within the rounding of the entries (relative 1e-6, 1e-14 where both are
-    float64) is none: z = 0, p = 1.
+    things, that is on the safe side. p is that of Student's t where an error comes from few groups of rows. A change
+    within the rounding of the entries (relative 1e-6, 1e-14 where both are float64) is none: z = 0, p = 1.
 
     Examples
     --------
@@ -345,7 +346,19 @@ def _change(name: str, old: TableRecord, new: TableRecord) -> Change | None:
     if error == 0.0:
         return Change(name, one.value, other.value, 0.0)
     z = (other.value - one.value) / error
-    return Change(name, one.value, other.value, error, z, math.erfc(abs(z) / math.sqrt(2.0)))
+    p = student_tail(z, _degrees((one, old), (other, new)))
+    return Change(name, one.value, other.value, error, z, p)
+
+
+def _degrees(*sides: tuple[Reading, TableRecord]) -> float:
+    """Degrees of freedom of a difference (Welch and Satterthwaite): a jackknife of few groups knows its error badly."""
+    error = math.hypot(*(reading.standard_error or 0.0 for reading, _ in sides))
+    below = sum(
+        ((reading.standard_error or 0.0) / error) ** 4 / (record.error_groups - 1)
+        for reading, record in sides
+        if (reading.error_method or "").startswith("block jackknife")
+    )
+    return 1.0 / below if below > 0.0 else math.inf
 
 
 def _rounding(old: TableRecord, new: TableRecord) -> float:
