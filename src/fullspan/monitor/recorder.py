@@ -8,13 +8,14 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from fullspan.errors import InputError
 from fullspan.monitor.scalars import Scalars
 from fullspan.store.failures import StoreError
 from fullspan.store.places import FILE
 from fullspan.store.records import Event, Moment, Point
 from fullspan.store.writer import RunWriter
 
-__all__ = ["LOGGER", "Recorder", "Sink"]
+__all__ = ["LOGGER", "Recorder", "Sink", "checked_calls"]
 
 #: What a sink is: called with the values of one moment, ``"table/measure"`` to number, and that moment.
 Sink = Callable[[dict[str, float], Moment], object]
@@ -208,6 +209,22 @@ class Recorder:
                     close()
                 except Exception as error:
                     self.trouble(error, at, f"closing the sink {_name_of(sink)}")
+
+
+def checked_calls(sinks: Any, on_finding: Any) -> list[Sink]:
+    """The sinks, once it is known that they and the listener can be called.
+
+    Raises
+    ------
+    InputError
+        If one cannot.
+    """
+    found = [sinks] if callable(sinks) else list(sinks) if isinstance(sinks, Iterable) else None
+    if found is None or not all(callable(each) for each in found):
+        raise InputError(f"watch needs sinks that can be called; got {sinks!r}.")
+    if on_finding is not None and not callable(on_finding):
+        raise InputError(f"watch needs on_finding to be callable; got {on_finding!r}.")
+    return found
 
 
 def _name_of(sink: Any) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from fullspan._typing import Array
 from fullspan.errors import InputError
 
-__all__ = ["map_rows", "sample_rows"]
+__all__ = ["checked_frequencies", "map_rows", "sample_rows"]
 
 
 def sample_rows(n_rows: int, size: int, frequencies: Any = None, seed: int = 0) -> Array:
@@ -45,7 +45,7 @@ def sample_rows(n_rows: int, size: int, frequencies: Any = None, seed: int = 0) 
     rng = np.random.default_rng([seed, n_rows])
     if frequencies is None:
         return np.sort(rng.choice(n_rows, size, replace=False, shuffle=False))
-    order = np.lexsort((rng.permutation(n_rows), _checked(frequencies, n_rows)))
+    order = np.lexsort((rng.permutation(n_rows), checked_frequencies(frequencies, n_rows)))
     edges = np.arange(size + 1) * n_rows // size
     return np.sort(order[rng.integers(edges[:-1], edges[1:])])
 
@@ -71,13 +71,20 @@ def map_rows(n_rows: int, size: int, frequencies: Any = None, seed: int = 0) -> 
     """
     if frequencies is None or n_rows <= size:
         return sample_rows(n_rows, size, None, seed)
-    counts = _checked(frequencies, n_rows)
+    counts = checked_frequencies(frequencies, n_rows)
     order = np.lexsort((np.arange(n_rows), -counts))
     head, tail = order[: size // 2], np.sort(order[size // 2 :])
     return np.sort(np.concatenate([head, tail[sample_rows(len(tail), size - len(head), counts[tail], seed)]]))
 
 
-def _checked(frequencies: Any, n_rows: int) -> Array:
+def checked_frequencies(frequencies: Any, n_rows: int) -> Array:
+    """Frequencies as float64, one a row.
+
+    Raises
+    ------
+    InputError
+        If they are not.
+    """
     counts = np.asarray(frequencies, dtype=np.float64)
     if counts.shape != (n_rows,) or not np.isfinite(counts).all() or (counts < 0).any():
         raise InputError(

@@ -19,7 +19,7 @@ from fullspan._backend import (
 )
 from fullspan._typing import Array
 from fullspan.errors import InputError
-from fullspan.monitor.sample import map_rows, sample_rows
+from fullspan.monitor.sample import checked_frequencies, map_rows, sample_rows
 
 __all__ = ["Watched", "dtype_of", "fetched", "problem_of", "take_rows", "watched_tables"]
 
@@ -98,6 +98,8 @@ def watched_tables(
     found = _of_module(tables) if is_torch_module(tables) else _of_mapping(_as_mapping(tables))
     if not isinstance(sample, int) or isinstance(sample, bool) or sample < 2:
         raise InputError(f"watch needs a sample of 2 rows or more; got {sample!r}.")
+    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
+        raise InputError(f"watch needs a seed, a whole number of 0 or more; got {seed!r}.")
     for watched in found:
         watched.size, watched.seed = sample, seed
     _put_beside(found, "frequencies", frequencies)
@@ -216,7 +218,20 @@ def _put_beside(tables: list[Watched], what: str, values: Any) -> None:
             raise InputError(
                 f"watch needs {what} of a table that is watched; got {name!r}. There are: {', '.join(names)}."
             )
-        setattr(names[name], what, tensor_to_numpy(each) if is_torch_tensor(each) else np.asarray(each))
+        beside = tensor_to_numpy(each) if is_torch_tensor(each) else np.asarray(each)
+        _refuse_others(names[name], what, beside)
+        setattr(names[name], what, beside)
+
+
+def _refuse_others(watched: Watched, what: str, values: Array) -> None:
+    """Refuse values that are not one a row; of a callable, which may be a collective, the shape is not known yet."""
+    shape = () if watched.calls else tuple(getattr(fetched(watched), "shape", ()))
+    n_rows = int(shape[0]) if len(shape) == 2 and shape[0] else None
+    if values.ndim != 1 or (n_rows is not None and len(values) != n_rows):
+        many = "one a row" if n_rows is None else f"one a row, {n_rows:,} in all"
+        raise InputError(f"watch needs {what} of {watched.name!r}, {many}; got shape {values.shape}.")
+    if what == "frequencies":
+        checked_frequencies(values, len(values))
 
 
 def fetched(watched: Watched) -> Any:
@@ -252,9 +267,18 @@ def problem_of(value: Any) -> str | None:
             f"a table needs 2 dimensions; got shape {shape}. FSDP flattens weights: watch a callable that gathers "
             "them, or wrap with use_orig_params=True."
         )
+    if _odd_type(value):
+        return f"it holds {value.dtype}, and a table needs real numbers."
     if is_torch_tensor(value) and value.layout != _strided():
         return f"it is of layout {value.layout}. Watch a callable: lambda: weight.to_dense()."
     return None
+
+
+def _odd_type(value: Any) -> bool:
+    """Whether a value holds complex numbers, text or objects."""
+    if is_torch_tensor(value):
+        return bool(value.is_complex())
+    return getattr(getattr(value, "dtype", None), "kind", "f") in "cSUOMm"
 
 
 def _count(value: Any) -> int:

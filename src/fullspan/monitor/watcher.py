@@ -12,7 +12,7 @@ from fullspan.errors import InputError
 from fullspan.monitor.attach import Hooks
 from fullspan.monitor.progress import Progress, checked_step
 from fullspan.monitor.ranks import Ranks
-from fullspan.monitor.recorder import Recorder, Sink
+from fullspan.monitor.recorder import Recorder, Sink, checked_calls
 from fullspan.monitor.schedule import TIMED_CALLS, Schedule
 from fullspan.store.records import Event, Finding
 
@@ -144,6 +144,7 @@ def watch(
 
         if full not in _FULL:
             raise InputError(f'watch needs full="auto", "epoch" or "never"; got {full!r}.')
+        sinks = checked_calls(sinks, on_finding)
         ranks = Ranks(rank)
         watched = watched_tables(tables, sample=sample, seed=seed, frequencies=frequencies, labels=labels)
         chosen = Measures.of(measures, frequencies=frequencies is not None, hygiene=rules is not False, seed=seed)

@@ -209,6 +209,21 @@ def test_tables_of_hardly_any_rows(path, rows):
     assert Run.open(path).points("E", "mean_norm")[-1].n_rows == rows
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"sinks": 5}, r"watch needs sinks that can be called; got 5."),
+        ({"sinks": [print, 5]}, r"watch needs sinks that can be called"),
+        ({"on_finding": "log"}, r"watch needs on_finding to be callable; got 'log'."),
+        ({"seed": "a"}, r"watch needs a seed, a whole number of 0 or more; got 'a'."),
+    ],
+)
+def test_arguments_that_could_only_fail_later_are_refused_at_once(path, wrong, message):
+    with pytest.raises(InputError, match=message):
+        fs.watch({"E": table()}, path, **wrong)
+    assert not path.exists()
+
+
 def test_what_is_wrong_before_training_is_raised(tmp_path):
     (tmp_path / "file").write_text("no directory")
     with pytest.raises(FullspanError):

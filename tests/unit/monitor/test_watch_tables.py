@@ -172,6 +172,13 @@ def test_a_table_that_can_be_read_again_says_so(path):
     assert steps(path) == [2]
 
 
+@pytest.mark.parametrize(
+    "value", [np.array([["a", "b"]]), torch.zeros(3, 2, dtype=torch.complex64), np.ones((2, 2)) * 1j]
+)
+def test_what_holds_no_real_numbers_is_named(value):
+    assert problem_of(value).endswith("and a table needs real numbers.")
+
+
 def test_no_problem_with_tables():
     for value in (np.ones((2, 2)), torch.ones(2, 2), fs.open_table(np.ones((2, 2)))):
         assert problem_of(value) is None
@@ -202,3 +209,23 @@ def test_what_lies_beside_needs_its_table():
     tables = watched_tables(two, sample=10, seed=0, frequencies={"F": torch.arange(200)})
     assert tables[0].frequencies is None
     assert tables[1].frequencies[3] == 3
+
+
+@pytest.mark.parametrize(
+    ("beside", "message"),
+    [
+        ({"frequencies": np.ones(5)}, r"watch needs frequencies of 'E', one a row, 200 in all; got shape \(5,\)."),
+        ({"frequencies": np.ones(300)}, r"one a row, 200 in all; got shape \(300,\)."),
+        ({"frequencies": np.ones((200, 1))}, r"one a row, 200 in all; got shape \(200, 1\)."),
+        ({"frequencies": -np.ones(200)}, r"frequencies that are finite and 0 or more"),
+        ({"labels": ["a"]}, r"watch needs labels of 'E', one a row, 200 in all; got shape \(1,\)."),
+    ],
+)
+def test_what_lies_beside_is_one_value_a_row(beside, message):
+    with pytest.raises(InputError, match=message):
+        watched_tables({"E": table()}, sample=1000, seed=0, **beside)
+
+
+def test_of_a_callable_the_rows_are_not_known_before_training():
+    (one,) = watched_tables({"E": lambda: 1 / 0}, sample=10, seed=0, frequencies=np.ones(5))
+    assert len(one.frequencies) == 5
