@@ -26,8 +26,9 @@ LOOK_SECONDS = 5.0
 LONGEST_SECONDS = 60.0
 #: What counting one step costs, charged without being measured: two reads of a clock would cost more.
 STEP_SECONDS = 1e-6
-#: What taking the scalars of one call costs, until a call has been timed: one of so many is.
-CALL_SECONDS, TIMED_CALLS = 3e-6, 64
+#: What taking the scalars of one call costs, until a call has been timed: one of so many is. A prime, so that in a loop
+#: of several calls a step each of them has its turn: the first one after a step finds cold caches, the others do not.
+CALL_SECONDS, TIMED_CALLS = 3e-6, 61
 #: Part of the budget that scalars of single steps may take before they are averaged.
 _SCALAR_SHARE = 0.25
 _NEWEST = 0.5

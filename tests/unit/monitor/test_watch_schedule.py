@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from fullspan.errors import InputError
-from fullspan.monitor.schedule import LOOK_SECONDS, PULSE_SHARE, Schedule, Seconds
+from fullspan.monitor.schedule import LOOK_SECONDS, PULSE_SHARE, TIMED_CALLS, Schedule, Seconds
 from tests.unit.monitor.clocks import Hands
 
 
@@ -223,3 +223,8 @@ def test_every_is_checked(every):
 def test_the_budget_is_checked(budget):
     with pytest.raises(InputError, match=r"watch needs a budget in \(0, 1\], a share of the training time; got"):
         Schedule("auto", budget)
+
+
+@pytest.mark.parametrize("calls", [2, 3, 4, 8, 16])
+def test_every_call_of_a_step_has_its_turn_to_be_timed(calls):
+    assert {number * TIMED_CALLS % calls for number in range(calls)} == set(range(calls))
