@@ -136,9 +136,14 @@ class Block:
 
 
 def dots(a: Array, b: Array) -> Array:
-    """``(n,)`` dot product of every row of `a` with the same row of `b`."""
+    """``(n,)`` dot product of every row of `a` with the same row of `b`, or with the one row that `b` is.
+
+    A row gives the same digits wherever it stands, which a product of matrices does not promise.
+    """
     # below this length a call of BLAS for each row costs more than the row
-    return np.einsum("ij,ij->i", a, b) if a.shape[1] < 28 else np.vecdot(a, b)
+    if a.shape[1] >= 28:
+        return np.vecdot(a, b)
+    return np.einsum("ij,ij->i" if b.ndim == 2 else "ij,j->i", a, b)
 
 
 def row_norms(rows: Float[Array, "n dim"]) -> Float[Array, " n"]:

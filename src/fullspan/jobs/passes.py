@@ -41,6 +41,8 @@ _FEWEST_STRIPES = 4
 #: Below this share of the largest singular value, squares have lost too many digits: the triangle is read instead.
 _SQUARES_RESOLVE = {"float64": 3e-3}
 _SQUARES_RESOLVE_OTHERS = 1e-5
+#: Rows up to which sums over float32 rows show how these were cut into blocks.
+_PRECISE_UP_TO = 65_536
 #: Multiply-adds up to which a second pass for the triangle is worth its time (some ten seconds).
 _TRIANGLE_WORTH = 2e11
 
@@ -251,7 +253,10 @@ def second_pass(
     if factors:
         plan = plan.also(Grouped.with_options(plan=Plan.of(Triangle), by=settings.by))
     if directions is not None:
-        inner = Plan.of(Partition.with_options(directions=directions, peak=evidence.moments.peak))
+        precise = evidence.n_rows <= _PRECISE_UP_TO
+        inner = Plan.of(
+            Partition.with_options(directions=directions, peak=evidence.moments.peak, precise=precise),
+        )
         plan = plan.also(Stripes.with_options(plan=inner, by=max(stripes, 1)))
     if not plan.recipes:
         return evidence, groups, None, None, 0

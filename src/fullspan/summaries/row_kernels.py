@@ -50,7 +50,7 @@ def row_values(rows: Float[Array, "n dim"], norms: Float[Array, " n"]) -> Float[
     """
     dim, kind = rows.shape[1], rows.dtype.name
     values, lengths = np.empty((3, len(rows))), norms.astype(np.float64)
-    step = max(1, _CHUNK_BYTES[dim >= _LONG] // (rows.itemsize * dim))
+    step = max(2, _CHUNK_BYTES[dim >= _LONG] // (rows.itemsize * dim))
     kernel = _kernel(_Narrow if dim <= _NARROW else _Wide, dim, min(step, _at_least(len(rows))), rows.dtype)
     for start in range(0, len(rows), kernel.step):
         some = slice(start, start + kernel.step)
@@ -73,8 +73,8 @@ _local = threading.local()
 
 
 def _at_least(n_rows: int) -> int:
-    """The power of two that holds as many rows, so that the blocks of a table share one size of buffers."""
-    return 1 << max(n_rows - 1, 0).bit_length()
+    """The power of two that holds as many rows, two at least, so that blocks of a table share one size of buffers."""
+    return 1 << max(n_rows - 1, 1).bit_length()
 
 
 def _kernel(kind: type[_Wide] | type[_Narrow], dim: int, step: int, dtype: np.dtype[Any]) -> _Wide | _Narrow:
@@ -120,19 +120,19 @@ class _Wide:
         sizes, logs = self.sizes[:n], self.logs[:n]
         with np.errstate(all="ignore"):
             np.abs(rows, out=sizes)
-            total = sizes @ self.ones
+            total = dots(sizes, self.ones)
             unit = _unit(total, dim, self.near_one)
             if unit is not None:
                 sizes *= unit.astype(sizes.dtype)[:, None]
                 lengths *= unit
-                total = sizes @ self.ones
+                total = dots(sizes, self.ones)
             np.log(sizes, out=logs)
             plain = dots(sizes, logs)
             holes = np.isnan(plain)
             if holes.any():  # zero entries: their share of the entropy is zero
                 plain[holes] = dots(sizes[holes], np.log(np.maximum(sizes[holes], 1e-30)))
             sizes.sort(axis=1)
-            out[0], out[1], out[2] = sizes @ self.ranks, plain, total
+            out[0], out[1], out[2] = dots(sizes, self.ranks), plain, total
 
 
 class _Narrow:
@@ -147,6 +147,11 @@ class _Narrow:
 
     def __call__(self, rows: Array, lengths: Array, out: Array) -> None:
         n, dim = rows.shape
+        if n == 1:  # sums of a single column would be added in another order
+            twice = np.empty((3, 2))
+            self(np.repeat(rows, 2, axis=0), both := np.repeat(lengths, 2), twice)
+            out[:], lengths[:] = twice[:, :1], both[:1]
+            return
         sizes, logs = self.sizes[:, :n], self.logs[:, :n]
         with np.errstate(all="ignore"):
             np.abs(rows.T, out=sizes)
@@ -197,11 +202,15 @@ def _network(size: int) -> tuple[tuple[int, int], ...]:
 
 
 def _unit(total: Array, dim: int, near_one: tuple[float, float]) -> Array | None:
-    """One over the mean of |x| where means lie far from one, so that logarithms are small; None where all are near."""
+    """One over the mean of |x| of rows whose mean lies far from one, so that logarithms are small, and one for others.
+
+    None where all are near. A row is scaled for its own sake only, so that it gives the same digits in any block.
+    """
     low, high = near_one
     if total.min() > low * dim and total.max() < high * dim:
         return None
-    return dim / total.astype(np.float64)
+    far = ~((total > low * dim) & (total < high * dim))
+    return np.where(far, dim / total.astype(np.float64), 1.0)
 
 
 def _finish(dim: int, values: Array, l2: Array) -> None:
@@ -236,7 +245,7 @@ class _Careful:
         z, q, logs = self.z[:n], self.q[:n], self.logs[:n]
         with np.errstate(all="ignore"):
             np.abs(rows, out=q)
-            mean = q @ self.ones
+            mean = dots(q, self.ones)
             mean /= dim
             np.subtract(q, mean[:, None], out=z)  # exact where |x| is near its mean
             q *= (1.0 / mean)[:, None]
@@ -247,10 +256,10 @@ class _Careful:
                 plain[holes] = dots(q[holes], np.log(np.maximum(q[holes], 1e-30)))
             inverse = 1.0 / mean.astype(np.float64)
             squares = dots(z, z) * inverse**2
-            rest = (z @ self.ones) * inverse  # zero but for rounding
+            rest = (dots(z, self.ones)) * inverse  # zero but for rounding
             z.sort(axis=1)
             l1 = dim + rest
-            np.divide((z @ self.ranks) * inverse, dim * l1, out=out[0])
+            np.divide((dots(z, self.ranks)) * inverse, dim * l1, out=out[0])
             out[1] = np.log(l1) - plain / l1
             if dim == 1:
                 out[2] = np.nan

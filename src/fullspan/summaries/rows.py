@@ -22,6 +22,8 @@ ROW_MEASURES = ("norm", "gini_index", "vector_entropy", "hoyer_sparsity")
 _N_WORST, _A_FEW = 10, 1024
 #: Deviation over mean of norms below which norms of float32 squares are too coarse.
 _EVEN = 0.02
+#: Rows before which norms come from float64: where so few are read, how they were cut into blocks would show.
+_EXACT_ROWS = 1 << 13
 
 
 @dataclass(frozen=True)
@@ -237,11 +239,13 @@ def _plain(identity: Any) -> Any:
     return identity.item() if hasattr(identity, "item") else identity
 
 
-def _lengths(block: Block) -> Array:
-    """Norms whose deviation has the digits of the rows: norms that hardly differ need float64."""
+def _lengths(block: Block, n_before: int) -> Array:
+    """Norms whose deviation has the digits of the rows: the first ones, and those that hardly differ, in float64."""
     norms = block.norms
     if block.rows.dtype != np.float32:
         return norms
+    if n_before < _EXACT_ROWS:
+        return block.exact_norms
     with np.errstate(over="ignore", invalid="ignore"):
         mean = np.add.reduce(norms) / len(norms)
         rest = norms - mean
@@ -259,7 +263,7 @@ class _Builder:
             return
         self.n_rows += len(block)
         norms, rows, alive = block.norms, block.rows, None
-        self.columns["norm"].add(_lengths(block), block, None)
+        self.columns["norm"].add(_lengths(block, self.n_rows - len(block)), block, None)
         if not norms.all():
             alive = np.flatnonzero(norms)
             self.n_zero += len(block) - len(alive)

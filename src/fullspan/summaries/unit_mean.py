@@ -11,6 +11,7 @@ import numpy as np
 from fullspan._typing import Array, Block
 from fullspan.errors import UndefinedMeasureError
 from fullspan.summaries.base import Summary, frozen
+from fullspan.summaries.sums import column_sums
 
 __all__ = ["UnitMean"]
 
@@ -94,7 +95,7 @@ class UnitMean(Summary):
 
 
 #: Rows that are taken in float64 before float32 sums are trusted: a small table is taken exactly.
-_EXACT_ROWS = 1 << 11
+_EXACT_ROWS = 1 << 13
 #: Above this length of the mean, float32 sums leave too few digits of its distance to one.
 _CONCENTRATED = 0.9
 _CHUNK_BYTES = 1 << 20
@@ -151,7 +152,7 @@ class _Builder:
         inverse = (1.0 / norms).astype(np.float32)
         for start in range(0, len(rows), 4096):
             some = slice(start, start + 4096)
-            self.fast += inverse[some] @ rows[some]
+            self.fast += column_sums(rows[some], inverse[some])
         self.n_fast += len(rows)
 
     def summary(self) -> UnitMean:
