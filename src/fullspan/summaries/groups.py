@@ -15,6 +15,8 @@ from fullspan.summaries.base import Plan, Summaries, Summary
 __all__ = ["Grouped", "Stripes", "frequency_band"]
 
 _MOST_GROUPS = 1000
+#: Memory that the matrices of all groups together may take: two a group while it is summed up.
+_MOST_BYTES = 2 << 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,9 +167,10 @@ class _Builder:
 
     def _builders(self, key: Hashable) -> dict[Any, Any]:
         if key not in self.groups:
-            if len(self.groups) >= _MOST_GROUPS:
+            most = min(_MOST_GROUPS, max(2, _MOST_BYTES // (16 * self.dim**2)))
+            if len(self.groups) >= most:
                 raise InputError(
-                    f"Groups need at most {_MOST_GROUPS} different keys; got more. "
+                    f"Groups need at most {most} different keys at dim {self.dim}; got more. "
                     "Group by a coarser label, or by frequency."
                 )
             self.groups[key] = {recipe.summary: recipe.accumulator(self.dim) for recipe in self.plan}

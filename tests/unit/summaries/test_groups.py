@@ -7,8 +7,10 @@ import pytest
 
 import fullspan as fs
 from fullspan._typing import Block
+from fullspan.errors import InputError
 from fullspan.summaries.groups import Grouped
 from fullspan.summaries.moments import Moments
+from fullspan.summaries.unit_mean import UnitMean
 
 LABELS = {
     "text": np.array(["a", "b", "a", "c"]),
@@ -43,3 +45,9 @@ def test_a_column_of_a_file_names_groups(tmp_path):
     groups = report.tables["labelled"].record.groups
     assert {"x", "y"} <= set(groups)
     assert groups["x"]["mean_norm"].value > 0
+
+
+def test_groups_of_wide_tables_are_fewer():
+    block = Block(np.ones((300, 768), dtype=np.float32), labels=np.arange(300))
+    with pytest.raises(InputError, match="at most 227 different keys at dim 768"):
+        Grouped.of(block, plan=UnitMean, by="label")
