@@ -320,6 +320,7 @@ def test_the_runs_of_the_first_seed_are_watched_runs(ran):
     assert curve.value.tolist() == result.cells["adam-b8"]["gini_index"][0].tolist()
     assert curve.epoch.tolist() == [0, 1, 2, 3, 4]
     assert found.curve("", "test_loss").value.tolist() == result.cells["adam-b8"]["test_loss"][0].tolist()
+    assert {point.n_rows for point in found.points("", "test_loss")} == {None}  # of the run, read from no rows
     assert len(found.snapshots("items")) == 5
     assert sorted(path.name for path in (out / "runs").iterdir()) == sorted(result.cells)
 

@@ -24,6 +24,8 @@ __all__ = ["RECORDED_SEED", "Recorder", "is_recorded", "run_folder"]
 #: The seed whose runs are kept.
 RECORDED_SEED = 0
 _BOTH = "users+items"
+#: What is of the run and of no table.
+_SCORES = ("loss", "test_loss", "accuracy", "auc")
 
 
 def run_folder(task: Task, out: Path) -> Path:
@@ -79,7 +81,7 @@ class Recorder:
             self._describe(tables)
         n_rows = sum(map(len, tables.values()))
         points = [
-            Point("" if name in ("loss", "test_loss", "accuracy", "auc") else _BOTH, name, at, value, n_rows)
+            Point("", name, at, value) if name in _SCORES else Point(_BOTH, name, at, value, n_rows)
             for name, value in told.items()
             if value is not None and "." not in name
         ]
