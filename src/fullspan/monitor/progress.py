@@ -65,7 +65,7 @@ class Progress:
             return 0.0 if step == 0 else None
         if not self._epoch_length:
             return self._finished
-        return self._finished + min((step - self._epoch_from) / self._epoch_length, 0.999)
+        return self._finished + min((step - self._epoch_from) / self._epoch_length, 1.0)
 
     def end_epoch(self, number: float | None = None) -> None:
         """An epoch has ended: the one of this number, counted from 1, or the next one."""

@@ -428,3 +428,14 @@ def test_leaving_the_block_says_how_it_ended(path, error, status):
     run = Run.open(path)
     assert run.status == status
     assert (steps(path) == []) == (status == "failed")
+
+
+def test_the_last_step_of_an_epoch_lies_at_its_end(path):
+    with fs.watch({"E": table()}, path, every=5, rules=False) as watcher:
+        for _ in range(2):
+            for _ in range(5):
+                watcher.step(loss=1.0)
+            watcher.epoch()
+        watcher.step(6, loss=1.0)  # longer than the ones before: not past its end until that is told
+    points = {point.at.step: point.at.epoch for point in Run.open(path).points("", "loss")}
+    assert (points[9], points[10], points[16]) == (1.8, 2.0, 3.0)
