@@ -11,11 +11,14 @@ import numpy as np
 from fullspan._typing import Array
 from fullspan.errors import UndefinedMeasureError
 from fullspan.normalize.base import Normalizer
+from fullspan.normalize.cut import RandomProjection, Truncate, TruncatedSVD
 from fullspan.normalize.outliers import Clip, Outliers
 from fullspan.normalize.pipeline import make_pipeline
+from fullspan.normalize.quantile_normal import QuantileNormal
 from fullspan.normalize.radial import RadialMoments
 from fullspan.normalize.scale import Center, MinMax, RobustScale, Standardize
 from fullspan.normalize.unit import UnitNorm
+from fullspan.normalize.weighting import SIF
 from fullspan.normalize.whiten import PCA, RemoveTop, Whiten
 from fullspan.summaries.base import Summary
 from fullspan.summaries.columns import ColumnMoments
@@ -242,7 +245,7 @@ SUMMARIES = [
     SummaryCase(Triangle, _triangle, lambda dim: {"use_torch": True}, name="Triangle-torch"),
     SummaryCase(UnitMean, _unit_mean),
     SummaryCase(UnitMoments, _units),
-    SummaryCase(RowProfile, _profile, tolerance=(1e-9, 2e-6)),
+    SummaryCase(RowProfile, _profile),
     SummaryCase(Quantiles, _quantiles),
     SummaryCase(Extremes, _extremes),
     SummaryCase(Duplicates, _duplicates),
@@ -300,6 +303,14 @@ NORMALIZERS = [
     NormalizerCase(lambda: Whiten("zca-cor", shrinkage="oas"), undoes=True),
     NormalizerCase(lambda: Whiten(shrinkage="ledoit-wolf"), undoes=True),
     NormalizerCase(RemoveTop),
+    NormalizerCase(SIF),
+    NormalizerCase(QuantileNormal),
+    NormalizerCase(Truncate),
+    NormalizerCase(lambda: Truncate(1, renormalize=False)),
+    NormalizerCase(RandomProjection),
+    NormalizerCase(lambda: RandomProjection(9, orthogonal=False), undoes=True),
+    NormalizerCase(TruncatedSVD),
+    NormalizerCase(lambda: make_pipeline(TruncatedSVD(1), QuantileNormal(), UnitNorm()), one_pass=False),
     NormalizerCase(lambda: make_pipeline(Center(), Whiten(), UnitNorm())),
     NormalizerCase(lambda: make_pipeline(Standardize(), MinMax()), undoes=True),
     NormalizerCase(lambda: make_pipeline(UnitNorm(), Whiten(power=0.5))),

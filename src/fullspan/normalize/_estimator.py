@@ -102,6 +102,12 @@ class Estimator:
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the dimensions of transformed rows."""
+        names = self._names_in(input_features)
+        if self._feature_prefix is None:
+            return names[: self._dim_out()]
+        return np.array([f"{self._feature_prefix}{place}" for place in range(self._dim_out())], dtype=object)
+
+    def _names_in(self, input_features: Any) -> Array:
         n_features = self._fitted_dim()
         names = getattr(self, "feature_names_in_", None)
         if input_features is not None:
@@ -113,9 +119,7 @@ class Estimator:
             names = given
         elif names is None:
             names = np.array([f"x{place}" for place in range(n_features)], dtype=object)
-        if self._feature_prefix is None:
-            return names[: self._dim_out()]
-        return np.array([f"{self._feature_prefix}{place}" for place in range(self._dim_out())], dtype=object)
+        return names
 
     @property
     def _n_features_out(self) -> int:

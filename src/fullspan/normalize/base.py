@@ -13,12 +13,18 @@ from fullspan.errors import FullspanError, InputError, NothingEvaluatedError
 from fullspan.normalize._estimator import Estimator, check_dim
 from fullspan.normalize.affine import Affine
 from fullspan.normalize.facts import Facts, plan
+from fullspan.normalize.radial import RadialMoments
 from fullspan.normalize.source import POLICIES, Counts, Source, check_rows, is_stream, open_source, storage_of
 from fullspan.normalize.stages import folded, run
 from fullspan.summaries.base import Summaries, Summary
+from fullspan.summaries.columns import ColumnMoments
 from fullspan.summaries.fold import fold
+from fullspan.summaries.moments import Moments, WeightedMoments
 
 __all__ = ["NotFittedError", "Normalizer"]
+
+
+_WITH_MEAN = (ColumnMoments, Moments, WeightedMoments, RadialMoments)
 
 
 class NotFittedError(FullspanError, ValueError, AttributeError):
@@ -130,6 +136,7 @@ class Normalizer(Estimator):
             )
         if repr(self) != repr(other):
             raise InputError(f"merge needs equal parameters; got {self!r} and {other!r}.")
+        self.needs()
         mine, theirs = self._fitted("summary_"), other._fitted("summary_")
         counts = _add(self.counts_, Counts(*other.counts_.values()))
         made = type(self)(**self.get_params(deep=False))
@@ -407,6 +414,25 @@ class Normalizer(Estimator):
         for stage in self.stages:
             dim = dim if stage.dim_out is None else stage.dim_out
         return dim
+
+    def _stamp(self) -> dict[str, Array]:
+        """Column means and variances of the rows of the fit, and of mapped rows, where summaries tell."""
+        parts = self.__dict__.get("_first_parts") or self.__dict__.get("summary_")
+        if not parts or not any(kind in parts for kind in _WITH_MEAN):
+            return {}
+        facts = Facts(parts, None, self._storage, self._frequencies)
+        if facts.dim != self.n_features_in_ or not self._from_raw():
+            return {}
+        stamp = {"in_mean": facts.mean, "in_variance": facts.variance}
+        affine = self.affine()
+        if affine is not None and (affine.diagonal or any(kind in parts for kind in _WITH_MEAN[1:])):
+            behind = facts.after(affine)
+            stamp |= {"out_mean": behind.mean, "out_variance": behind.variance}
+        return stamp
+
+    def _from_raw(self) -> bool:
+        """Whether the summary of the fit is of the rows as they came in."""
+        return True
 
     def state(self) -> dict[str, Any]:
         """Parameters, stages with their arrays, and what is known of the fit: all that a file needs."""

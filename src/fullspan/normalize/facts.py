@@ -184,6 +184,14 @@ class Facts:
         return scatter / self.degrees
 
     @property
+    def second_moment(self) -> Array:
+        """``(dim, dim)`` mean of the outer products of rows, the mean not taken away."""
+        moments = self._moments
+        moments.check_scale()
+        scatter = moments.scatter if self.via is None else self.via.of_scatter(moments.scatter)
+        return scatter / moments.weight + np.multiply.outer(self.mean, self.mean)
+
+    @property
     def rounding(self) -> Array:
         """``(dim_in, dim_in)`` diagonal: variance that rounding to the stored type left in every column."""
         moments = self._moments

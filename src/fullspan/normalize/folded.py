@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,27 +30,40 @@ class Folded:
         Length of rows before and after.
     info
         What is known of the fit: strategy, rows, passes, fingerprint. Plain values.
+    stamp
+        Column means and variances (``in_mean``, ``in_variance``, ``out_mean``, ``out_variance``) of the rows of the fit
+        and of what becomes of them, where the fit knows them: tells whether stored rows come from this map.
     """
 
     stages: tuple[Any, ...]
     dim_in: int
     dim_out: int
     info: dict[str, Any] = field(default_factory=dict)
+    stamp: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, normalizer: Any) -> Folded:
         """The stages of a fitted normalizer; a folded one is returned as it is."""
         if isinstance(normalizer, Folded):
             return normalizer
+        from fullspan.normalize.text import strategy_text
+
+        stamp = normalizer._stamp()
+        digest = hashlib.sha256(f"{normalizer._fitted('n_rows_')}".encode())
+        for name in sorted(stamp):
+            digest.update(np.ascontiguousarray(stamp[name], dtype="<f8").tobytes())
         info = {
-            "strategy": repr(normalizer),
+            "strategy": strategy_text(normalizer),
+            "steps": [_step(each) for each in (normalizer if hasattr(normalizer, "steps") else [normalizer])],
+            "fingerprint": digest.hexdigest()[:16],
+            "dtype": normalizer._storage,
             "n_rows": normalizer._fitted("n_rows_"),
             "passes": normalizer.passes_,
             "counts": dict(normalizer.counts_),
             "zero_rows": normalizer._policy()[0],
             "nan_rows": normalizer._policy()[1],
         }
-        return cls(folded(normalizer.stages), normalizer.dim_in_, normalizer.dim_out_, info)
+        return cls(folded(normalizer.stages), normalizer.dim_in_, normalizer.dim_out_, info, stamp)
 
     def transform(self, E: Any, out: Any = None) -> Any:
         """Map rows, array or tensor of shape ``(rows, dim_in)``, keeping their floating type.
@@ -81,3 +95,8 @@ class Folded:
     def __repr__(self) -> str:
         kinds = " → ".join(stage.kind for stage in self.stages)
         return f"Folded({self.dim_in} → {self.dim_out}: {kinds or 'nothing'})"
+
+
+def _step(normalizer: Any) -> dict[str, Any]:
+    params = {key: value for key, value in normalizer.get_params(deep=False).items() if key != "align_to"}
+    return {"kind": type(normalizer).__name__, "params": params}

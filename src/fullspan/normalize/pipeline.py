@@ -223,6 +223,7 @@ class Pipeline(Normalizer):
         """Learn from a table, step by step; see :meth:`Normalizer.fit`. Reads it `passes` times."""
         self._check_common()
         self._renew()
+        self.__dict__.pop("_first_parts", None)
         passes = self._passes()
         if len(passes) < 2 or isinstance(X, (Summary, Summaries)):
             return super().fit(X, y, sample_weight)
@@ -245,6 +246,8 @@ class Pipeline(Normalizer):
             counts = counts or again.counts
             self.n_rows_, self._storage, self._frequencies = again.n_rows, again.storage or "float32", again.frequencies
             self.n_features_in_ = again.dim or next(iter(made.values())).dim
+            if each is passes[0]:
+                self._first_parts = made
             facts = Facts(made, None, self._storage if not stages else "float64", self._frequencies)
             facts.need_rows("Pipeline")
             stages = folded((*stages, *self._learn_steps(each.start, each.stop, facts)))
@@ -252,6 +255,10 @@ class Pipeline(Normalizer):
         self.counts_, self.passes_ = (counts or Counts()).as_dict(), len(passes)
         self._stages, self._learned, self._stale = stages, ("_stages",), False
         return self
+
+    def _from_raw(self) -> bool:
+        passes = self._passes()
+        return not passes or passes[0].start == 0
 
     def _learn_steps(self, start: int, stop: int, facts: Facts) -> list[Any]:
         """Fit steps from the facts about the rows before the first of them."""
@@ -303,11 +310,9 @@ class Pipeline(Normalizer):
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the dimensions of transformed rows, as the steps name them."""
-        names = super().get_feature_names_out(input_features)
+        names = self._names_in(input_features)
         for step in self:
-            prefix = step._feature_prefix
-            if prefix is not None or step._dim_out() != len(names):
-                names = step.get_feature_names_out(names)
+            names = step.get_feature_names_out(names)
         return names
 
 

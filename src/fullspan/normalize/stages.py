@@ -18,7 +18,7 @@ from fullspan.errors import InputError
 from fullspan.normalize.affine import Affine
 from fullspan.summaries.base import frozen
 
-__all__ = ["KINDS", "ClipTo", "Head", "Pull", "Stage", "Unit", "folded", "run"]
+__all__ = ["KINDS", "ClipTo", "Curve", "Head", "Pull", "Stage", "Unit", "folded", "run"]
 
 _BLOCK_BYTES = 1 << 20
 #: Norms in this range can be divided by in float32 without a thought.
@@ -184,6 +184,60 @@ class Pull:
         return {"center": self.center, "whitener": self.whitener, "reach": np.array(self.reach)}
 
 
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Map every column by straight lines between its quantiles, to the same scores for all columns."""
+
+    quantiles: Array
+    scores: Array
+    kind: ClassVar[str] = "curve"
+
+    def __post_init__(self) -> None:
+        for name in ("quantiles", "scores"):
+            object.__setattr__(self, name, frozen(np.array(getattr(self, name), dtype=np.float64)))
+
+    @property
+    def dim_in(self) -> int:
+        return self.quantiles.shape[1]
+
+    @property
+    def dim_out(self) -> int:
+        return self.quantiles.shape[1]
+
+    def run(self, rows: Array, out: Array) -> None:
+        # from both sides, so that equal quantiles map to the middle of their scores
+        for column in range(self.dim_in):
+            known, values = self.quantiles[:, column], rows[:, column].astype(np.float64)
+            upward = np.interp(values, known, self.scores)
+            out[:, column] = (upward - np.interp(-values, -known[::-1], -self.scores[::-1])) / 2.0
+
+    def run_torch(self, rows: Any) -> Any:
+        import torch
+
+        known = torch.from_numpy(self.quantiles.T.copy()).to(rows.device)
+        scores = torch.from_numpy(self.scores.copy()).to(rows.device)
+        values = rows.double().T.contiguous()
+        upward = _interpolate(values, known, scores)
+        downward = _interpolate(-values, -known.flip(1), -scores.flip(0))
+        return ((upward - downward) / 2.0).T.to(rows.dtype)
+
+    def arrays(self) -> dict[str, Array]:
+        return {"quantiles": self.quantiles, "scores": self.scores}
+
+
+def _interpolate(values: Any, known: Any, scores: Any) -> Any:
+    """`numpy.interp` for every row of `values` by the same row of `known`."""
+    import torch
+
+    above = torch.searchsorted(known, values, right=True).clamp(1, known.shape[1] - 1)
+    low, high = known.gather(1, above - 1), known.gather(1, above)
+    gap = high - low
+    share = ((values - low) / gap.where(gap != 0, torch.ones_like(gap))).clamp(0.0, 1.0)
+    share = share.where(gap != 0, (values >= high).to(share.dtype))
+    left = scores[above - 1]
+    return left + share * (scores[above] - left)
+
+
 def folded(stages: Iterable[Any]) -> tuple[Any, ...]:
     """The same chain with neighboring affine maps joined, and a second unit norm in a row left out."""
     made: list[Any] = []
@@ -274,4 +328,4 @@ def _head(size: Array) -> Head:
 
 
 #: What makes a stage of each kind from its arrays.
-KINDS: dict[str, Any] = {"affine": Affine, "unit": Unit, "clip": ClipTo, "head": _head, "pull": Pull}
+KINDS: dict[str, Any] = {"affine": Affine, "unit": Unit, "clip": ClipTo, "head": _head, "pull": Pull, "curve": Curve}
