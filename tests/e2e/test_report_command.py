@@ -151,12 +151,12 @@ def test_one_table_that_cannot_be_mapped_is_named_and_the_others_are_drawn(cli, 
 
 
 def test_a_run_whose_tables_cannot_be_mapped_still_has_a_page(cli, tmp_path):
-    """Of a table that became NaN, the page is what is wanted most; a map that was asked for is an error."""
+    """Of a table that is NaN, the page is what is wanted most; a map that was asked for is an error."""
     labels = np.repeat(["a", "b"], 30)
     rows = np.random.default_rng(0).normal(size=(60, 4))
     with RunWriter.open(tmp_path / "r") as writer:
-        for table, last in (("lost", np.full((60, 4), np.nan)), ("kept", rows)):
-            for step, vectors in ((0, rows), (10, last)):
+        for table, values in (("lost", np.full((60, 4), np.nan)), ("kept", rows)):
+            for step, vectors in ((0, values), (10, values)):
                 writer.add_snapshot(table, Moment(step), np.arange(60), vectors, labels)
         writer.finish()
     out = tmp_path / "x.html"

@@ -237,7 +237,26 @@ def by_row(call: str, values: Any, row_ids: Array, what: str) -> Array:
     )
 
 
+def _readable(found: Frames) -> Frames:
+    """Without the frames that have next to no finite rows, so that one broken moment does not hide the others."""
+    finite = [int(np.isfinite(each).all(axis=1).sum()) for each in found.vectors]
+    kept = [place for place, rows in enumerate(finite) if rows >= 2]
+    if len(kept) == len(finite) or not kept:
+        return found
+    steps = ", ".join(f"{found.moments[place].step:,}" for place in range(len(finite)) if place not in kept)
+    lost = len(finite) - len(kept)
+    frames = "One frame" if lost == 1 else f"{lost} frames"
+    note = f"{frames} left out, with NaN or infinity in every row or all but one: step {steps}."
+    return replace(
+        found,
+        moments=tuple(found.moments[place] for place in kept),
+        vectors=tuple(found.vectors[place] for place in kept),
+        notes=(*found.notes, note),
+    )
+
+
 def _finite(found: Frames, call: str) -> Frames:
+    found = _readable(found)
     good = np.ones(found.n_rows, dtype=bool)
     for each in found.vectors:
         good &= np.isfinite(each).all(axis=1)

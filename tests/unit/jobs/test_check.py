@@ -245,7 +245,7 @@ def test_reports_that_are_none(change: dict[str, Any], message: str, tmp_path: P
 
 
 def test_files_that_are_no_reports(tmp_path: Path) -> None:
-    with pytest.raises(MissingFileError, match="No report at"):
+    with pytest.raises(MissingFileError, match="No report or training run at"):
         load_report(tmp_path / "none.json")
     with pytest.raises(InputError, match="regular file; got a directory"):
         load_report(tmp_path)

@@ -285,7 +285,7 @@ def test_a_table_cannot_be_compared_with_a_run_and_a_missing_baseline_is_told(fa
     E = np.random.default_rng(0).normal(size=(300, 6))
     with pytest.raises(InputError, match="A table needs a report as its baseline; got the run"):
         check(E, rules(CHECK + 'fail = "drop > 5%"'), baseline=base)
-    with pytest.raises(MissingFileError, match="No report at"):
+    with pytest.raises(MissingFileError, match="No report or training run at"):
         check(falling, rules(CHECK + 'fail = "drop > 5%"'), baseline="not-there")
 
 

@@ -354,6 +354,15 @@ def test_wrong_calls(tmp_path):
         project(frames=[[[1.0, 2.0]]])
 
 
+def test_a_frame_of_nan_is_left_out_and_named():
+    frames = trained(4)
+    frames[2][1:] = np.nan
+    maps = project(frames=frames, steps=[0, 10, 20, 30])
+    assert maps.steps.tolist() == [0, 10, 30]
+    assert len(maps.row_ids) == 200
+    assert "One frame left out, with NaN or infinity in every row or all but one: step 20." in maps.notes
+
+
 def test_wrong_runs(tmp_path):
     path = written(tmp_path / "run", trained())
     with pytest.raises(UnknownNameError, match='project needs a table of the run; got "items". Did you mean "item"?'):
