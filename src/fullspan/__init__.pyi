@@ -153,6 +153,9 @@ from fullspan.normalize.cut import RandomProjection as RandomProjection
 from fullspan.normalize.cut import Truncate as Truncate
 from fullspan.normalize.cut import TruncatedSVD as TruncatedSVD
 from fullspan.normalize.folded import Folded as Folded
+from fullspan.normalize.module import LinearFold as LinearFold
+from fullspan.normalize.module import fold_into as fold_into
+from fullspan.normalize.module import to_module as to_module
 from fullspan.normalize.outliers import Clip as Clip
 from fullspan.normalize.outliers import Outliers as Outliers
 from fullspan.normalize.persist import load as load

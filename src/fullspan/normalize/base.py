@@ -415,6 +415,12 @@ class Normalizer(Estimator):
             dim = dim if stage.dim_out is None else stage.dim_out
         return dim
 
+    def to_module(self) -> Any:
+        """The fitted map as a ``torch.nn.Module``: see :func:`fullspan.to_module`."""
+        from fullspan.normalize.module import to_module
+
+        return to_module(self)
+
     def _stamp(self) -> dict[str, Array]:
         """Column means and variances of the rows of the fit, and of mapped rows, where summaries tell."""
         parts = self.__dict__.get("_first_parts") or self.__dict__.get("summary_")

@@ -92,6 +92,12 @@ class Folded:
         stages: Sequence[Any] = self.stages
         return stages[0] if len(stages) == 1 and isinstance(stages[0], Affine) else None
 
+    def to_module(self) -> Any:
+        """The chain as a ``torch.nn.Module``: see :func:`fullspan.normalize.module.to_module`."""
+        from fullspan.normalize.module import to_module
+
+        return to_module(self)
+
     def __repr__(self) -> str:
         kinds = " → ".join(stage.kind for stage in self.stages)
         return f"Folded({self.dim_in} → {self.dim_out}: {kinds or 'nothing'})"
