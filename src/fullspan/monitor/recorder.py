@@ -73,7 +73,7 @@ class _Store:
         try:
             self.points += self.scalars.drain()
             self.flush()
-        except Exception:
+        except Exception:  # a program that ends has nobody left to raise to
             LOGGER.warning("what fullspan.watch had not written yet is lost", exc_info=True)
         self.abandon()
 

@@ -129,7 +129,8 @@ def test_a_second_writer_in_one_process_is_refused(writer: RunWriter, home: Path
 
 def test_a_writer_that_was_forgotten_lets_go(home: Path) -> None:
     RunWriter.open(home)
-    RunWriter.open(home).close()
+    with RunWriter.open(home) as second:
+        assert second.attempt == 2
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
