@@ -56,7 +56,9 @@ def load_report(source: Any) -> Report:
     path = Path(os.fspath(source))
     name = str(path)
     if not path.exists():
-        raise MissingFileError(f"No report or training run at {name}. Write a report with: fullspan measure TABLE --json > {name}")
+        raise MissingFileError(
+            f"No report or training run at {name}. Write a report with: fullspan measure TABLE --json > {name}"
+        )
     if not path.is_file():
         raise InputError(f"{name}: a report needs to be a regular file; got a directory or a device.")
     if path.stat().st_size > _MOST_BYTES:
