@@ -20,6 +20,8 @@ __all__ = ["Affine"]
 
 #: A map whose singular values are farther apart than this multiplies float32 rows in float64.
 _STEEP = 2e3
+#: Rows shorter than this are scaled so many at a time: a loop over a short row costs more than its values.
+_SHORT, _TOGETHER = 512, 16
 
 
 class _Parts(NamedTuple):
@@ -42,6 +44,8 @@ class Affine:
         ``W``, float64 of shape ``(dim_in, dim_out)``; or ``(dim,)``, the diagonal of a diagonal one.
     offset
         ``(dim_out,)`` float64, added last; None for zeros.
+    size
+        Deviation of the outputs where it is known, 0 where not: what is below rounding of it is left out.
 
     Examples
     --------
@@ -56,6 +60,7 @@ class Affine:
     shift: Array
     matrix: Array
     offset: Array = field(default=None)  # type: ignore[assignment]  # set below
+    size: float = 0.0
     kind = "affine"
 
     def __post_init__(self) -> None:
@@ -63,6 +68,7 @@ class Affine:
             value = getattr(self, name)
             value = np.zeros(self.dim_out) if value is None else value
             object.__setattr__(self, name, frozen(np.array(value, dtype=np.float64)))
+        object.__setattr__(self, "size", float(self.size))
         fits = self.shift.shape == (self.dim_in,) and self.offset.shape == (self.dim_out,) and self.matrix.ndim <= 2
         if not fits:
             raise InputError(
@@ -156,6 +162,8 @@ class Affine:
             )
         lost = self.shift - high
         rest = self.offset - (lost * self.matrix if self.diagonal else lost @ self.matrix)
+        if not self.offset.any() and np.abs(rest).max(initial=0.0) <= 2.0**-25 * self.size:
+            rest = self.offset
         return _Parts(_or_none(high), matrix, _or_none(rest.astype(np.float32)))
 
     def run(self, rows: Array, out: Array) -> None:
@@ -163,18 +171,15 @@ class Affine:
         wide = rows.dtype == np.float32 and self.steep
         high, matrix, rest = self.parts(np.float64 if wide else rows.dtype)
         if self.diagonal:
-            source = rows
-            if high is not None:
-                source = np.subtract(rows, high, out=out)
-            np.multiply(source, matrix, out=out)
-        else:
-            source = rows.astype(np.float64) if wide else rows
-            if high is not None:
-                source = np.subtract(source, high, out=source if wide else None)
-            if wide:
-                out[...] = source @ matrix if rest is None else source @ matrix + rest
-                return
-            np.matmul(source, matrix, out=out)
+            _scale(rows, high, matrix, rest, out)
+            return
+        source = rows.astype(np.float64) if wide else rows
+        if high is not None:
+            source = np.subtract(source, high, out=source if wide else None)
+        if wide:
+            out[...] = source @ matrix if rest is None else source @ matrix + rest
+            return
+        np.matmul(source, matrix, out=out)
         if rest is not None:
             out += rest
 
@@ -202,7 +207,20 @@ class Affine:
 
     def arrays(self) -> dict[str, Array]:
         """What a file keeps of the map."""
-        return {"shift": self.shift, "matrix": self.matrix, "offset": self.offset}
+        return {"shift": self.shift, "matrix": self.matrix, "offset": self.offset, "size": np.array(self.size)}
+
+
+def _scale(rows: Array, high: Array | None, factors: Array, rest: Array | None, out: Array) -> None:
+    """``(rows - high) * factors + rest`` into `out`; short rows are taken several at a time."""
+    n_rows, dim = rows.shape
+    if dim < _SHORT and n_rows % _TOGETHER == 0 and rows.flags.c_contiguous and out.flags.c_contiguous:
+        shape = (n_rows // _TOGETHER, dim * _TOGETHER)
+        rows, out, factors = rows.reshape(shape), out.reshape(shape), np.tile(factors, _TOGETHER)
+        high, rest = (None if each is None else np.tile(each, _TOGETHER) for each in (high, rest))
+    source = rows if high is None else np.subtract(rows, high, out=out)
+    np.multiply(source, factors, out=out)
+    if rest is not None:
+        out += rest
 
 
 def _product(one: Array, other: Array) -> Array:

@@ -337,9 +337,13 @@ class Normalizer(Estimator):
         return tuple(stage.inverse() for stage in reversed(stages))
 
     def _mapped(self, rows: Any, stages: tuple[Any, ...]) -> Any:
-        kept = self._passed_through(rows)
+        broken: list[int] | None = None if is_torch_tensor(rows) or self._policy()[0] != "keep" else []
         with np.errstate(invalid="ignore", over="ignore"):
-            made = run(stages, rows)
+            made = None if broken is None else run(stages, rows, None, broken)
+            if made is not None and not broken:
+                return made
+            kept = self._passed_through(rows)
+            made = run(stages, rows) if made is None else made
         if kept is not None:
             mask, values = kept
             made[mask] = values(made.shape[1])
@@ -350,7 +354,7 @@ class Normalizer(Estimator):
         if is_torch_tensor(rows):
             return self._passed_tensors(rows)
         zero_rows, nan_rows = self._policy()
-        if zero_rows == "keep" and (nan_rows == "keep" or _surely_finite(rows)):
+        if zero_rows == "keep" and nan_rows == "keep":
             return None
         block = Block(rows).widened()
         mask = check_rows(block, zero_rows, nan_rows, f"{type(self).__name__}.transform", Counts())
@@ -486,12 +490,3 @@ def _plain(X: Any) -> Array:
     if rows.ndim != 2:
         raise InputError(f"inverse_transform needs an array of shape (rows, dim); got shape {rows.shape}.")
     return rows if rows.dtype.kind == "f" and rows.dtype.itemsize <= 8 else rows.astype(np.float64)
-
-
-def _surely_finite(rows: Array) -> bool:
-    """A quick look: the sums of blocks are finite. False means that one has to look closer."""
-    if rows.dtype == np.float16:
-        return False
-    step = max(1, (1 << 18) // max(rows.shape[1], 1))
-    with np.errstate(over="ignore", invalid="ignore"):
-        return all(bool(np.isfinite(rows[at : at + step].sum())) for at in range(0, len(rows), step))

@@ -47,7 +47,7 @@ def plan(needs: Iterable[str], weighted: bool) -> Plan:
         or (asked and not kinds)
         or (asked & {"mean", "variance"} and kinds == [Quantiles])
     ):
-        kinds.append(ColumnMoments.with_options(weighted=True) if weighted else ColumnMoments)
+        kinds.append(ColumnMoments.with_options(weighted=weighted, bounds="bounds" in asked))
     return Plan.of(kinds)
 
 

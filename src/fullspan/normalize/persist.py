@@ -30,7 +30,7 @@ _VERSION = 1
 _MAX_HEADER = 1 << 20
 _MAX_STAGES = 256
 _NAMES = {
-    "affine": {"shift", "matrix", "offset"},
+    "affine": {"shift", "matrix", "offset", "size"},
     "unit": set(),
     "clip": {"low", "high"},
     "head": {"size"},

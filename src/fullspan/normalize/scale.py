@@ -89,7 +89,7 @@ class Standardize(Normalizer):
         assert facts is not None
         self.mean_ = facts.mean
         self.scale_ = _or_one(np.sqrt(facts.variance))
-        self._stages = (Affine(self.mean_, 1.0 / self.scale_),)
+        self._stages = (Affine(self.mean_, 1.0 / self.scale_, size=1.0),)
 
 
 class MinMax(Normalizer):
@@ -186,7 +186,7 @@ class RobustScale(Normalizer):
         assert facts is not None
         low, self.center_, high = facts.quantile((self.quantiles[0], 0.5, self.quantiles[1]))
         self.scale_ = _or_one(high - low)
-        self._stages = (Affine(self.center_, 1.0 / self.scale_),)
+        self._stages = (Affine(self.center_, 1.0 / self.scale_, size=1.0),)
 
 
 def _or_one(scale: Array) -> Array:

@@ -21,6 +21,8 @@ from fullspan.summaries.base import frozen
 __all__ = ["KINDS", "ClipTo", "Curve", "Head", "Pull", "Stage", "Unit", "folded", "run"]
 
 _BLOCK_BYTES = 1 << 20
+#: Rows that a matrix is multiplied with at once, at least: fewer make the product slow.
+_BLOCK_ROWS = 1024
 #: Norms in this range can be divided by in float32 without a thought.
 _PLAIN_NORMS = (1e-15, 1e15)
 
@@ -36,7 +38,7 @@ class Stage(Protocol):
     @property
     def dim_out(self) -> int | None: ...
 
-    def run(self, rows: Array, out: Array) -> None: ...
+    def run(self, rows: Array, out: Array) -> bool | None: ...
 
     def run_torch(self, rows: Any) -> Any: ...
 
@@ -51,18 +53,20 @@ class Unit:
     dim_in: None = None
     dim_out: None = None
 
-    def run(self, rows: Array, out: Array) -> None:
+    def run(self, rows: Array, out: Array) -> bool:
+        """Whether all rows were finite, of a plain norm, comes out too."""
         norms = row_norms(rows)
         low, high = _PLAIN_NORMS
         if ((norms > low) & (norms < high)).all():
             np.multiply(rows, (1.0 / norms).astype(rows.dtype)[:, None], out=out)
-            return
+            return True
         largest = np.abs(rows).max(axis=1, initial=0.0, keepdims=True).astype(np.float64)
         largest = np.where((largest > 0.0) & np.isfinite(largest), largest, 1.0)
         scaled = rows / largest
         norms = np.sqrt(np.vecdot(scaled, scaled))[:, None]
         with np.errstate(invalid="ignore"):
             out[...] = np.divide(scaled, norms, out=scaled, where=norms != 0.0)
+        return False
 
     def run_torch(self, rows: Any) -> Any:
         wide = rows.double()
@@ -250,7 +254,7 @@ def folded(stages: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(made)
 
 
-def run(stages: Sequence[Any], rows: Any, out: Any = None) -> Any:
+def run(stages: Sequence[Any], rows: Any, out: Any = None, broken: list[int] | None = None) -> Any:
     """Send rows through the stages, keeping their floating type; the work goes on in blocks that fit the cache.
 
     Parameters
@@ -261,6 +265,8 @@ def run(stages: Sequence[Any], rows: Any, out: Any = None) -> Any:
         ``(n, dim)`` array or tensor; float16 and bfloat16 are computed in float32.
     out
         Array to write to, such as a memory map; None makes one.
+    broken
+        A list that gets the first row of every block whose sum is not finite, which is looked at on the way.
     """
     if is_torch_tensor(rows):
         return _run_torch(stages, rows)
@@ -270,23 +276,31 @@ def run(stages: Sequence[Any], rows: Any, out: Any = None) -> Any:
     if out is None:
         out = np.empty((len(rows), dims[-1]), kind)
     step = max(16, _BLOCK_BYTES // (work.itemsize * max(*dims, 1)))
+    if any(isinstance(stage, Affine) and not stage.diagonal for stage in stages):
+        step = max(step, _BLOCK_ROWS)
     spare = [np.empty((step, dim), work) for dim in dims[1:]]
     for start in range(0, len(rows), step):
         block = rows[start : start + step]
         target = out[start : start + step]
-        _run_block(stages, block if kind == work else block.astype(work), target, spare)
+        block = block if kind == work else block.astype(work)
+        plain = _run_block(stages, block, target, spare)
+        if broken is not None and not (plain or np.isfinite(block.sum())):
+            broken.append(start)
     return out
 
 
-def _run_block(stages: Sequence[Any], block: Array, target: Array, spare: list[Array]) -> None:
-    current = block
+def _run_block(stages: Sequence[Any], block: Array, target: Array, spare: list[Array]) -> bool:
+    """Send a block through; whether the first stage has seen that all rows are finite."""
+    current, plain = block, False
     for place, (stage, room) in enumerate(zip(stages, spare, strict=True)):
         direct = place == len(stages) - 1 and target.dtype == block.dtype
         made = target if direct else room[: len(block)]
-        stage.run(current, made)
+        seen = stage.run(current, made)
+        plain = plain or (place == 0 and seen is True)
         current = made
     if current is not target:
         narrow(current, target)
+    return plain
 
 
 def narrow(wide: Array, target: Array) -> None:

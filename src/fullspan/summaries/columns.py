@@ -19,6 +19,7 @@ __all__ = ["ColumnMoments"]
 
 #: Values widened to float64 at once: they stay in the cache between the four operations on them.
 _CHUNK_VALUES = 1 << 15
+_TOGETHER = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +37,8 @@ class ColumnMoments(Summary):
     squares
         ``(dim,)`` weighted sum of squared deviations from the mean.
     minimum, maximum
-        ``(dim,)`` exact range of every column over the rows of positive weight; +inf and -inf when there are none.
+        ``(dim,)`` exact range of every column over the rows of positive weight; +inf and -inf when there are none, or
+        when the recipe says ``bounds=False``, which takes a third less time.
     weighted
         Whether the rows were weighted by their frequencies.
 
@@ -55,8 +57,8 @@ class ColumnMoments(Summary):
     weighted: bool = False
 
     @classmethod
-    def accumulator(cls, dim: int, *, weighted: bool = False) -> _Builder:  # type: ignore[override]  # a recipe has options of its own
-        return _Builder(dim, weighted)
+    def accumulator(cls, dim: int, *, weighted: bool = False, bounds: bool = True) -> _Builder:  # type: ignore[override]  # a recipe has options of its own
+        return _Builder(dim, weighted, bounds)
 
     def merge(self, other: ColumnMoments) -> ColumnMoments:
         self._check_mergeable(other)
@@ -93,13 +95,13 @@ class ColumnMoments(Summary):
 class _Builder:
     """Adds up shifted columns chunk by chunk."""
 
-    def __init__(self, dim: int, weighted: bool) -> None:
-        self.dim, self.weighted = dim, weighted
+    def __init__(self, dim: int, weighted: bool, bounds: bool) -> None:
+        self.dim, self.weighted, self.bounds = dim, weighted, bounds
         self.n_rows, self.weight = 0, 0.0
         self.shift: Array | None = None
         self.total, self.squares = np.zeros(dim), np.zeros(dim)
         self.low, self.high = np.full(dim, np.inf), np.full(dim, -np.inf)
-        self.step = max(16, _CHUNK_VALUES // max(dim, 1))
+        self.step = max(_TOGETHER, _CHUNK_VALUES // max(dim, 1) // _TOGETHER * _TOGETHER)
         self.ones = np.ones(self.step)
         self.buffer: Array | None = None
 
@@ -111,8 +113,11 @@ class _Builder:
         if not len(rows):
             return
         if self.buffer is None:
-            self.shift = np.sort(rows[:: max(1, len(rows) // 31)], axis=0)[min(len(rows), 31) // 2].astype(np.float64)
+            shift = np.sort(rows[:: max(1, len(rows) // 31)], axis=0)[min(len(rows), 31) // 2].astype(np.float64)
+            self.shift = shift
             self.buffer = np.empty((self.step, self.dim))
+            self.wide = self.buffer.reshape(self.step // _TOGETHER, -1)
+            self.shifts = np.tile(shift, _TOGETHER)
         for start in range(0, len(rows), self.step):
             some = rows[start : start + self.step]
             self._add(some, self.ones[: len(some)] if weights is None else weights[start : start + self.step])
@@ -122,9 +127,14 @@ class _Builder:
         assert self.buffer is not None
         assert self.shift is not None
         chunk = self.buffer[: len(some)]
-        np.minimum(self.low, some.min(axis=0), out=self.low)
-        np.maximum(self.high, some.max(axis=0), out=self.high)
-        np.subtract(some, self.shift, out=chunk, casting="same_kind")
+        if self.bounds:
+            np.minimum(self.low, some.min(axis=0), out=self.low)
+            np.maximum(self.high, some.max(axis=0), out=self.high)
+        chunk[...] = some
+        if len(some) == self.step:  # a loop over a short row costs more than its values
+            self.wide -= self.shifts
+        else:
+            chunk -= self.shift
         self.total += weights @ chunk
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             np.square(chunk, out=chunk)
@@ -146,7 +156,9 @@ class _Builder:
         mean, squares = np.zeros(self.dim), np.zeros(self.dim)
         if self.weight > 0.0 and self.shift is not None:
             gap = self.total / self.weight
-            mean = np.clip(self.shift + gap, self.low, self.high)
+            mean = self.shift + gap
+            if self.bounds:
+                mean = np.clip(mean, self.low, self.high)
             with np.errstate(over="ignore", under="ignore", invalid="ignore"):
                 squares = np.maximum(self.squares - gap * self.total, 0.0)
         low, high = frozen(self.low.copy()), frozen(self.high.copy())

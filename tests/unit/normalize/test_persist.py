@@ -32,6 +32,14 @@ def test_what_is_loaded_maps_as_what_was_saved(case, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["a.norm"]
 
 
+def test_a_small_offset_is_loaded_bit_for_bit(tmp_path):
+    rows = (TABLE - TABLE.mean(axis=0) + 0.1).astype(np.float32)
+    fitted = Standardize().fit(rows)
+    assert fitted.stages[0].parts(np.float32).rest is None  # far below rounding of a deviation
+    assert np.array_equal(load(save(fitted, tmp_path / "a.norm")).transform(rows), fitted.transform(rows))
+    assert np.abs(fitted.transform(rows) - fitted.transform(rows.astype(np.float64))).max() < 1e-6
+
+
 def test_any_reader_of_safetensors_opens_it(tmp_path):
     import safetensors.numpy
 
