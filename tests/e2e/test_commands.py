@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import fullspan
+from fullspan.cli.lazy import Command, Group
 from fullspan.cli.main import PLACES, app
 
 EMBEDDED = ("--measures", "effective_rank,average_cosine", "--no-errors")
@@ -272,3 +273,12 @@ def test_demo_measures_the_bundled_table(cli, tmp_path):
     assert ended.code == 0
     assert "fullspan measures average_cosine" in ended.out
     assert "non-families" in (tmp_path / "glove.html").read_text("utf-8")
+
+
+def test_the_short_help_works_whatever_context_came_first():
+    """Click keeps the help option that the first context asked for; one that was made by hand asks for --help only."""
+    for kind, options in ((Command, {}), (Group, {"places": {}})):
+        command = kind(name="fresh", **options)
+        option = command.get_help_option(click.Context(command))
+        assert option is not None
+        assert option.opts == ["-h", "--help"]

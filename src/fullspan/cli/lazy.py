@@ -25,13 +25,19 @@ class Section(click.Option):
         return extra
 
 
-class Command(click.Command):
+class _ShortHelp(click.Command):
+    """``-h`` beside ``--help`` under any context: click keeps the option that the first context asked for."""
+
+    def get_help_option_names(self, ctx: click.Context) -> list[str]:
+        return ["-h", "--help"]
+
+
+class Command(_ShortHelp):
     """A command with examples under its help, and options in sections."""
 
     def __init__(self, *args: Any, examples: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.examples = examples
-        self.context_settings = {"help_option_names": ["-h", "--help"], **self.context_settings}
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
@@ -54,7 +60,7 @@ def _write_examples(examples: str, formatter: click.HelpFormatter) -> None:
                 formatter.write(f"  {line.strip()}".rstrip() + "\n")
 
 
-class Group(click.Group):
+class Group(_ShortHelp, click.Group):
     """Commands by the place they live in: nothing of them is imported for the list."""
 
     def __init__(self, *args: Any, places: dict[str, tuple[str, str]], examples: str = "", **kwargs: Any) -> None:

@@ -58,7 +58,6 @@ fish:  _FULLSPAN_COMPLETE=fish_source fullspan | source"""
     places=PLACES,
     help=_HELP,
     examples=f"fullspan demo\nfullspan measure model.safetensors\nfullspan measures isotropy\n\n{_COMPLETION}",
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, "--version", message="fullspan %(version)s")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")

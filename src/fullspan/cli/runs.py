@@ -41,7 +41,6 @@ class _Runs(Group):
     },
     examples=_EXAMPLES,
     subcommand_metavar="[FOLDER] | COMMAND [ARGS]...",
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 def runs() -> None:
     """List the runs in FOLDER (by default ./runs), compare two, or export one.

@@ -41,7 +41,6 @@ fullspan study movielens --data ~/Downloads/ml-100k.zip --out studies/mine --jso
     invoke_without_command=True,
     help=_HELP,
     examples="fullspan study\nfullspan study movielens --dry-run",
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.pass_context
 def study(context: click.Context) -> None:
