@@ -141,6 +141,9 @@ def test_check_passes_fails_and_cannot_tell(cli, tables, tmp_path):
     assert blind.code == 3
     assert "--frequencies" in blind.out
     assert blind.out.splitlines()[-1].startswith("NOT EVALUATED: 1 rule could not be judged")
+    missing = cli("check", tables / "model.npz", "--table", "user_embeding")
+    assert (missing.code, missing.out, missing.err.count("\n")) == (3, "", 1)
+    assert "user_embedding" in missing.err
 
 
 def test_check_takes_a_saved_report_and_proposes_rules(cli, tables, tmp_path):

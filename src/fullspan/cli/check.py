@@ -96,9 +96,13 @@ def _measuring(file: str, data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _checked(file: str, rules: str | None, baseline: str | None, options: dict[str, Any], told: Any) -> Any:
+    from fullspan.errors import NothingEvaluatedError, UnknownNameError
     from fullspan.jobs.check import check as job
 
-    return job(file, rules, baseline=baseline, progress=told, **options)
+    try:
+        return job(file, rules, baseline=baseline, progress=told, **options)
+    except UnknownNameError as error:  # for a gate, a table that is not there is one that nothing was said of
+        raise NothingEvaluatedError(str(error)) from error
 
 
 def _proposed(file: str, options: dict[str, Any], told: Any) -> str:

@@ -38,7 +38,7 @@ def quiet() -> Iterator[None]:
                 each.setLevel(logging.CRITICAL)
             yield
     finally:
-        np.random.set_state(state)  # noqa: NPY002
+        np.random.set_state(state)  # noqa: NPY002  # as above
         for each, level in zip(loggers, levels, strict=True):
             each.setLevel(level)
 

@@ -149,8 +149,8 @@ def _resting(module: Any) -> Iterator[None]:
 
 
 def _parts(layer: Any) -> Iterator[Any]:
-    parametrizations = getattr(layer, "parametrizations", None)
-    return iter(parametrizations.modules() if is_torch_module(parametrizations) else ())  # type: ignore[union-attr]
+    parametrizations: Any = getattr(layer, "parametrizations", None)
+    return iter(parametrizations.modules() if is_torch_module(parametrizations) else ())
 
 
 def _of_mapping(tables: Mapping[str, Any]) -> list[Watched]:
