@@ -24,6 +24,7 @@ __all__ = [
     "MAX_LINE",
     "MAX_WORD",
     "chosen_names",
+    "note_left_out",
     "checked_shape",
     "checked_size",
     "file_size",
@@ -153,3 +154,15 @@ def chosen_names(source: Any, known: Sequence[str], names: Sequence[str] | None,
                 f"It has: {one_line(', '.join(known))}."
             )
     return list(default if names is None else names)
+
+
+def note_left_out(tables: Sequence[Any], names: Sequence[str], reason: str = "") -> None:
+    """Let the report of the first table say which other 2-D arrays the source has; `reason` adds to the cause."""
+    if not names or not tables:
+        return
+    some = one_line(", ".join(names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    arrays = "array was" if len(names) == 1 else "arrays were"
+    tables[0].note = (
+        f"{len(names)} other 2-D {arrays} left out, not being embeddings by name{reason}: {some}. "
+        'Measure them too with table="*".'
+    )

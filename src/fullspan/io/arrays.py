@@ -20,7 +20,7 @@ from fullspan._backend import (
 )
 from fullspan._typing import Array, Block, Table
 from fullspan.errors import InputError, UnknownNameError, did_you_mean
-from fullspan.io._bounds import checked_shape, chosen_names, one_line
+from fullspan.io._bounds import checked_shape, chosen_names, note_left_out, one_line
 from fullspan.io.base import NARROW_FLOATS, ArrayTable, OpenOptions, StreamTable, TableInfo, float_rows, stored_dtype
 from fullspan.io.beside import KINDS, attach, attach_to_fitting
 
@@ -287,18 +287,9 @@ def _of_mapping(source: Mapping[Any, Any], names: Sequence[str] | None) -> list[
     default = wide if plain else _untied(likely or wide, flat)
     chosen = chosen_names("the mapping", list(flat), names, default)
     tables = [_of_array(name, flat[name]) for name in chosen]
-    if names is None and len(tables) < len(wide):
-        tables[0].note = _left_out([name for name in wide if name not in chosen])
+    if names is None:
+        note_left_out(tables, [name for name in wide if name not in chosen], " or tied to one")
     return tables
-
-
-def _left_out(names: Sequence[str]) -> str:
-    some = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-    arrays = "array was" if len(names) == 1 else "arrays were"
-    return (
-        f"{len(names)} other 2-D {arrays} left out, not being embeddings by name or tied to one: {some}. "
-        'Measure them too with table="*".'
-    )
 
 
 def _untied(names: Sequence[str], flat: Mapping[str, Any]) -> list[str]:

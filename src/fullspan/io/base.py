@@ -219,6 +219,9 @@ class StreamTable:
         Bytes of one decoded number, which sets the default block.
     """
 
+    #: What a report should say about how the table was chosen, or None.
+    note: str | None = None
+
     def __init__(
         self,
         name: str,

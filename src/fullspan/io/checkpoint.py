@@ -13,7 +13,7 @@ import numpy as np
 from fullspan._backend import looks_like_embedding
 from fullspan._typing import Array, Table
 from fullspan.errors import FormatError, UnknownNameError, did_you_mean
-from fullspan.io._bounds import checked_shape, reading
+from fullspan.io._bounds import checked_shape, note_left_out, reading
 from fullspan.io.base import ArrayTable, OpenOptions, TableInfo
 from fullspan.io.quantized import (
     PACKED_BITS,
@@ -96,7 +96,9 @@ class Checkpoint:
                 "none of them one."
             )
         chosen = [info for info in infos if info.embedding] or infos
-        return [self._open(self.tensors[info.name], options) for info in chosen]
+        tables = [self._open(self.tensors[info.name], options) for info in chosen]
+        note_left_out(tables, [info.name for info in infos if info not in chosen], " and shape")
+        return tables
 
     def _named(self, name: str) -> StoredTensor:
         if name in self.tensors:

@@ -13,7 +13,7 @@ import numpy as np
 from fullspan._backend import looks_like_embedding
 from fullspan._typing import Array, Table
 from fullspan.errors import FormatError, FullspanError, InputError
-from fullspan.io._bounds import chosen_names, read_exactly, reading
+from fullspan.io._bounds import chosen_names, note_left_out, read_exactly, reading
 from fullspan.io.base import OpenOptions, TableInfo, stored_dtype
 from fullspan.io.beside import KINDS, attach_arrays, checked_frequencies, given_values, is_path
 from fullspan.io.npy import Header, read_header, stream_table
@@ -44,7 +44,10 @@ def open_tables(path: Path, names: Sequence[str] | None, options: OpenOptions) -
         _refuse(path, name)
     default = [info.name for info in infos if info.embedding] or [info.name for info in infos]
     chosen = chosen_names(path, list(headers), names, default)
-    return [_open(path, name, headers, options) for name in chosen]
+    tables = [_open(path, name, headers, options) for name in chosen]
+    if names is None:
+        note_left_out(tables, [info.name for info in infos if info.name not in chosen])
+    return tables
 
 
 def list_tables(path: Path) -> list[TableInfo]:

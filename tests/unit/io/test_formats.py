@@ -221,3 +221,17 @@ def test_frequencies_go_to_the_table_of_as_many_rows() -> None:
     assert [next(table.blocks()).frequencies is not None for table in tables] == [True, False]
     with pytest.raises(InputError, match=r"frequencies need as many values as a table has rows \(9, 4\); got 3"):
         open_tables({"wte": np.ones((9, 2)), "wpe": np.ones((4, 2))}, frequencies=np.arange(3))
+
+
+@pytest.mark.parametrize("kind", ["npz", "safetensors"])
+def test_the_report_names_the_arrays_that_were_left_out(tmp_path, kind):
+    rng = np.random.default_rng(0)
+    arrays = {name: rng.normal(size=(60, 4)).astype("f4") for name in ("user_embedding.weight", "fc.weight")}
+    path = tmp_path / f"model.{kind}"
+    if kind == "npz":
+        np.savez(path, **arrays)
+    else:
+        pytest.importorskip("safetensors.numpy").save_file(arrays, path)
+    (table,) = open_tables(path)
+    assert "1 other 2-D array was left out" in table.note and "fc.weight" in table.note
+    assert all(each.note is None for each in open_tables(path, table=list(arrays)))
