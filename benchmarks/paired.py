@@ -69,13 +69,24 @@ def one_thread() -> None:
     sys.exit(subprocess.run([sys.executable, *sys.orig_argv[1:]], env=environment, check=False).returncode)
 
 
+#: The quick side of a pair is called again until it takes about this share of the slow one, before it and after.
+_SHARE, _MOST_CALLS = 0.25, 40
+
+
 def run(pair: Pair, repeats: int = 7) -> Result:
-    """Time both sides alternately; the ratio is the median of the ratios of neighbors in time."""
+    """Time both sides alternately; the ratio is the median of the ratios of neighbors in time.
+
+    A machine that changes its speed within seconds would catch a quick side in one state and a slow one in both: the
+    quick side is called several times before the slow one and as often behind it.
+    """
     pair.ours(), pair.baseline()  # warm: imports, caches of null values
+    quick, slow = _seconds(pair.ours), _seconds(pair.baseline)
+    calls = int(min(max(_SHARE * slow / max(quick, 1e-6), 1), _MOST_CALLS))
     ours, theirs = [], []
     for _ in range(repeats):
-        ours.append(_seconds(pair.ours))
+        before = _seconds(pair.ours, calls)
         theirs.append(_seconds(pair.baseline))
+        ours.append((before + _seconds(pair.ours, calls)) / (2 * calls))
     scale = 1e6 / pair.units
     if pair.at_least is not None:
         ratio = statistics.median(b / a for a, b in zip(ours, theirs, strict=True))
@@ -86,10 +97,11 @@ def run(pair: Pair, repeats: int = 7) -> Result:
     return Result(pair.name, statistics.median(ours) * scale, statistics.median(theirs) * scale, ratio, bound, ok)
 
 
-def _seconds(call: Callable[[], object]) -> float:
-    """CPU seconds of the call, those of the processes that it started and waited for among them."""
+def _seconds(call: Callable[[], object], times: int = 1) -> float:
+    """CPU seconds of the calls, those of the processes that they started and waited for among them."""
     start = _cpu()
-    call()
+    for _ in range(times):
+        call()
     return _cpu() - start
 
 

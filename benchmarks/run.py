@@ -35,6 +35,13 @@ def pairs() -> Iterator[Pair]:
             at_least=floor,
             units=len(table),
         )
+    yield Pair(
+        "four measures, 20,000 x 768, products=float32",
+        lambda table=table: fs.measure(table, measures=FOUR, standard_errors=False, products="float32"),
+        lambda table=table: four_measures_row_by_row(table),
+        at_least=3.2,
+        units=len(table),
+    )
     for dim, n_rows in ((128, 100_000), (768, 20_000)):
         table = rng.standard_normal((n_rows, dim), dtype=np.float32)
         yield Pair(
@@ -106,7 +113,7 @@ def million_rows(folder: Path) -> list[Result]:
             "  its peak memory, page cache taken off (MiB)",
             peak - mapped,
             350.0,
-            peak,
+            (peak - mapped) / 350.0,
             "<= 350 MiB",
             peak - mapped <= 350,
         ),

@@ -29,7 +29,17 @@ from fullspan.summaries.triangle import Triangle
 from fullspan.summaries.unit_mean import UnitMean
 from fullspan.summaries.units import UnitMoments
 
-__all__ = ["Needs", "Settings", "evidence_of", "first_pass", "from_squares", "jackknife", "peeked", "second_pass"]
+__all__ = [
+    "Needs",
+    "Settings",
+    "evidence_of",
+    "first_pass",
+    "float32_resolves",
+    "from_squares",
+    "jackknife",
+    "peeked",
+    "second_pass",
+]
 
 _EPS = 2.0**-52
 #: Memory that the group summaries of the jackknife may take.
@@ -41,6 +51,10 @@ _FEWEST_STRIPES = 4
 #: Below this share of the largest singular value, squares have lost too many digits: the triangle is read instead.
 _SQUARES_RESOLVE = {"float64": 3e-3}
 _SQUARES_RESOLVE_OTHERS = 1e-5
+#: The same for products in float32, without and with measures that rest on the smallest singular values; and what these
+#: products may have lost where the pilot mean lay off the mean.
+_FLOAT32_RESOLVES = {False: 0.05, True: 0.3}
+_MOST_ROUNDING = 4e-5
 #: Rows up to which sums over float32 rows show how these were cut into blocks.
 _PRECISE_UP_TO = 65_536
 #: Multiply-adds up to which a second pass for the triangle is worth its time (some ten seconds).
@@ -58,6 +72,7 @@ class Settings:
     seed: int = 0
     block_rows: int | None = None
     progress: Callable[[str, int], None] | None = None
+    products: str = "float64"
 
 
 @dataclass(frozen=True)
@@ -128,9 +143,8 @@ def first_pass(table: Any, needs: Needs, settings: Settings) -> tuple[Summaries,
         doubled.append(UnitMoments)
     elif "units" in needs.kinds or wide:
         doubled.append(UnitMean)
-    rows_per_dim = 4 if table.dim <= 256 or not stripes else 1
     plan = Plan.of(())
-    inner = Plan.of([kind if kind is UnitMean else kind.with_options(rows_per_dim=rows_per_dim) for kind in doubled])
+    inner = Plan.of([_tuned(kind, table.dim, stripes, settings.products) for kind in doubled])
     if doubled and stripes:
         plan = plan.also(Stripes.with_options(plan=inner, by=stripes))
     else:
@@ -139,7 +153,7 @@ def first_pass(table: Any, needs: Needs, settings: Settings) -> tuple[Summaries,
     if "rows" in needs.kinds:
         plan = plan.also(RowProfile.with_options(details=needs.hygiene))
     if "weighted" in needs.kinds:
-        plan = plan.also(WeightedMoments)
+        plan = plan.also(WeightedMoments.with_options(products=settings.products))
     if "frequency" in needs.kinds:
         plan = plan.also(FrequencyProfile)
     if "sample" in needs.kinds or needs.hygiene or wide:
@@ -155,6 +169,31 @@ def first_pass(table: Any, needs: Needs, settings: Settings) -> tuple[Summaries,
         plan = plan.also(RowProfile.with_options(details=False))
     made, n_rows = _fold(table, plan, settings, "reading")
     return made, stripes, n_rows
+
+
+def _tuned(kind: Any, dim: int, stripes: int, products: str) -> Any:
+    """The kind of summary with chunks that fit in memory once for each jackknife group."""
+    if kind is UnitMean:
+        return kind
+    few = {"rows_per_dim": 1} if dim > 256 and stripes else {}
+    return kind.with_options(products=products, **few) if kind is Moments else kind.with_options(**few)
+
+
+def float32_resolves(evidence: Evidence, smallest: bool) -> bool:
+    """Whether products in float32 carry what was asked for; `smallest` says that it rests on the smallest values."""
+    if not all(_accurate(one) for one in (evidence.moments, evidence.weighted)):
+        return False
+    if evidence.moments is None or evidence.n_rows < 2:
+        return True
+    try:
+        values = evidence.moments.centered_singular_values[: min(evidence.n_rows - 1, evidence.dim)]
+    except UndefinedMeasureError:
+        return False
+    return bool(values[-1] >= _FLOAT32_RESOLVES[smallest] * values[0])
+
+
+def _accurate(moments: Any) -> bool:
+    return moments is None or moments.rounding <= _MOST_ROUNDING
 
 
 def _by_plan(doubled: list[Any], needs: Needs, settings: Settings, wide_rows: int | None) -> Any:
