@@ -84,7 +84,7 @@ def _radial(made: RadialMoments) -> Numbers:
 
 
 def _columns(made: ColumnMoments) -> Numbers:
-    size = float(np.max(np.abs(np.where(made.n_rows, [made.minimum, made.maximum], 0.0)), initial=0.0))
+    size = float(np.max(np.abs(np.where(made.weight > 0.0, [made.minimum, made.maximum], 0.0)), initial=0.0))
     return {
         "n_rows": made.n_rows,
         "weight": made.weight,

@@ -44,13 +44,12 @@ class RadialMoments(Moments):
 
 
 def _plain(made: RadialMoments) -> Moments:
-    return Moments(made.dim, made.n_rows, made.weight, made.mean, made.scatter, made.weighted, made.peak)
+    return Moments(made.dim, made.n_rows, made.weight, made.mean, made.scatter, made.weighted, made.peak, made.rounding)
 
 
 def _with(made: Moments, cubes: Array, fourth: float) -> RadialMoments:
-    return RadialMoments(
-        made.dim, made.n_rows, made.weight, made.mean, made.scatter, made.weighted, made.peak, frozen(cubes), fourth
-    )
+    same = (made.dim, made.n_rows, made.weight, made.mean, made.scatter, made.weighted, made.peak, made.rounding)
+    return RadialMoments(*same, frozen(cubes), fourth)
 
 
 def _moved(made: RadialMoments, mean: Array) -> tuple[Array, float]:

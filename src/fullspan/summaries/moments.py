@@ -31,8 +31,8 @@ _ROWS_PER_DIM = 4
 _CHUNK_BYTES = 1 << 20
 #: Rows whose mean is the pilot of products in float32; blocks are kept until there are as many.
 _PILOT_ROWS = 256
-#: Measured in chunks of up to 8,192 rows: 3.4 units of 2^-24 on an entry; 53 where the rows have few bits left (an offset
-#: of 10,000 deviations and more in float32), since ties then all round one way.
+#: Measured in chunks of up to 8,192 rows: 3.4 units of 2^-24 on an entry; 53 where the rows have few bits left (an
+#: offset of 10,000 deviations and more in float32), since ties then all round one way.
 _ROUNDING = 64 * 2.0**-24
 #: Squares of float32 below this lie among its subnormals or near them.
 _TOO_SMALL_FLOAT32 = 1e-30
@@ -65,8 +65,8 @@ class Moments(Summary):
     Options of the recipe: ``weighted=True`` weights every row by its frequency (the table then needs frequencies);
     ``rows_per_dim`` sets how many rows are multiplied at once (4·dim: a smaller chunk takes less memory and more time);
     ``products="float32"`` multiplies rows less a pilot mean in float32, a chunk at a time, and adds the chunks in
-    float64: about half the time at large dims. Every eigenvalue then holds to about 4e-6 of the largest (most often 1e-7), and the last
-    digits depend on how the rows were cut.
+    float64: about half the time at large dims. Every eigenvalue then holds to about 4e-6 of the largest (most often
+    1e-7), and the last digits depend on how the rows were cut.
 
     Memory ``8·dim²`` bytes; time ``n·dim²`` multiply-adds, one pass.
     """
