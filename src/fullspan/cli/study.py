@@ -16,7 +16,7 @@ from fullspan.cli.options import debug_option, option
 from fullspan.cli.output import colored, echo, print_rich
 from fullspan.studies import STUDIES
 
-__all__ = ["movielens", "study"]
+__all__ = ["movielens", "normalization", "study"]
 
 _HELP = """Run an experiment whole, and answer the claims it was made to test; without a name, list the studies.
 
@@ -26,6 +26,11 @@ _MOVIELENS_HELP = """Train user and item embeddings on MovieLens with SGD and Ad
 tables after every epoch, and answer the article's takeaways.
 
 Writes result.html, result.json, epochs.csv, figures/ and, of the first seed, runs that `fullspan report` reads.
+"""
+_NORMALIZATION_HELP = """Train a linear model, an MLP and a small transformer on GloVe vectors of short texts, raw and
+normalized in ten ways, at every learning rate of a grid, and answer an article's ten practices.
+
+Texts are those of Banking77 where --data or FULLSPAN_DATA has them; else the task is the ending of a word.
 """
 _EXAMPLES = """
 fullspan study movielens
@@ -145,6 +150,44 @@ def movielens(
         engine=engine(),
     )
     _run(MovieLensStudy(), options, out or Path("studies/movielens"), jobs, dry_run, as_json, quiet)
+
+
+@click.command(
+    cls=Command,
+    help=_NORMALIZATION_HELP,
+    examples="fullspan study normalization\nfullspan study normalization --quick\n"
+    "fullspan study normalization --data ~/sets --dry-run",
+)
+@option(
+    "--seeds",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    metavar="N",
+    section="Experiment",
+    help="Seeds of each cell; claims need two or more.",
+)
+@option("--quick", is_flag=True, section="Experiment", help="Two seeds and 60 steps: to see it work.")
+@option("--data", type=click.Path(), metavar="DIR", section="Data", help="Folder with banking77/train.csv.")
+@study_options
+def normalization(
+    seeds: int,
+    quick: bool,
+    data: str | None,
+    out: Path | None,
+    jobs: int,
+    dry_run: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    from fullspan import _extras
+    from fullspan.studies.normalization.grid import Options
+    from fullspan.studies.normalization.study import NormalizationStudy
+
+    if not dry_run:
+        _extras.require("torch", "studies", "fullspan study normalization")
+    options = Options(seeds=min(seeds, 2) if quick else seeds, budget=60 if quick else 300, folder=data)
+    _run(NormalizationStudy(), options, out or Path("studies/normalization"), jobs, dry_run, as_json, quiet)
 
 
 def _run(study: Any, options: Any, out: Path, jobs: int, dry_run: bool, as_json: bool, quiet: bool) -> None:
