@@ -37,7 +37,7 @@ _NAMES = {
     "pull": {"center", "whitener", "reach"},
     "curve": {"quantiles", "scores"},
 }
-_STAMP = ("in_mean", "in_variance", "out_mean", "out_variance")
+_STAMP = ("in_mean", "in_variance", "out_mean", "out_variance", "twice_mean", "twice_variance")
 
 
 def save(normalizer: Any, path: Any) -> Path:
