@@ -65,8 +65,8 @@ def fit(
 
     Notes
     -----
-    Reads the table as often as the chain needs, and up to 65,536 rows from its start once more: the mean and the
-    variance of rows before the map, behind it, and behind it twice are kept for :func:`fullspan.verify`.
+    Reads the table as often as the chain needs, and then once more for a stamp (65,536 rows spread over a long table
+    of arrays, all rows of a stream): the mean and the variance of rows before the map, behind it, and behind it twice are kept for :func:`fullspan.verify`.
 
     Examples
     --------
@@ -150,24 +150,31 @@ class _Told:
 
 
 def _stamp(folded: Folded, table: Any) -> tuple[dict[str, Any], int]:
-    """Means and variances of the first finite rows as they are, mapped, and mapped twice."""
+    """Means and variances of finite rows as they are, mapped, and mapped twice."""
     sums: dict[str, _Sums] = {}
     n_rows = 0
-    for block in table.blocks():
-        rows = block.widened().rows[: _STAMP_ROWS - n_rows].astype(np.float64)
+    for block in _spread(table):
+        rows = block.widened().rows.astype(np.float64)
         rows = rows[np.isfinite(rows).all(axis=1) & rows.any(axis=1)]
         n_rows += len(rows)
         for name in ("in", "out", "twice")[: 3 if folded.dim_in == folded.dim_out else 2]:
             sums.setdefault(name, _Sums()).add(rows)
             rows = folded.transform(rows) if name != "twice" and len(rows) else rows
-        if n_rows >= _STAMP_ROWS:
-            break
     found: dict[str, Any] = {}
     for name, each in sums.items():
         mean, variance = each.mean_and_variance()
         if np.isfinite(mean).all() and np.isfinite(variance).all():
             found |= {f"{name}_mean": mean, f"{name}_variance": variance}
     return found, n_rows
+
+
+def _spread(table: Any) -> Iterator[Block]:
+    """All blocks of a short table or a stream; of a long one 64 slices from its start to its end."""
+    if not hasattr(table, "between") or table.n_rows <= _STAMP_ROWS:
+        yield from table.blocks()
+        return
+    for start in np.linspace(0, table.n_rows - _STAMP_ROWS // 64, 64).astype(int):
+        yield table.between(int(start), int(start) + _STAMP_ROWS // 64)
 
 
 class _Sums:
