@@ -73,6 +73,12 @@ def _texts(path: Path) -> tuple[list[str], list[str]]:
 
 
 def _endings(place: dict[str, int]) -> tuple[list[str], list[str]]:
-    """Words of five letters and more with one of the endings."""
-    found = [(word, end) for word in place if len(word) > 4 for end in ENDINGS if word.endswith(end)]
+    """Words of five letters and more, and nothing but letters, with one of the endings."""
+    found = [
+        (word, end)
+        for word in place
+        if len(word) > 4 and word.isalpha() and word.isascii()
+        for end in ENDINGS
+        if word.endswith(end)
+    ]
     return [word for word, _ in found], [end for _, end in found]
