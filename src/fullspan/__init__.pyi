@@ -14,12 +14,15 @@ from fullspan.io.base import TableInfo as TableInfo
 from fullspan.io.formats import list_tables as list_tables
 from fullspan.io.formats import open_table as open_table
 from fullspan.io.formats import open_tables as open_tables
+from fullspan.jobs.apply import Applied as Applied
+from fullspan.jobs.apply import apply as apply
 from fullspan.jobs.check import check as check
 from fullspan.jobs.check_result import CheckResult as CheckResult
 from fullspan.jobs.drift import DriftReport as DriftReport
 from fullspan.jobs.drift import TableDrift as TableDrift
 from fullspan.jobs.drift import drift as drift
 from fullspan.jobs.export import export_run as export_run
+from fullspan.jobs.fit import fit as fit
 from fullspan.jobs.measure import measure as measure
 from fullspan.jobs.results import Report as Report
 from fullspan.jobs.results import TableReport as TableReport
@@ -28,6 +31,8 @@ from fullspan.jobs.runs import RunSummary as RunSummary
 from fullspan.jobs.runs import compare_runs as compare_runs
 from fullspan.jobs.runs import list_runs as list_runs
 from fullspan.jobs.saved import load_report as load_report
+from fullspan.jobs.verify import Verification as Verification
+from fullspan.jobs.verify import verify as verify
 from fullspan.measures.abundance import information_abundance as information_abundance
 from fullspan.measures.abundance import null_information_abundance as null_information_abundance
 from fullspan.measures.abundance import relative_information_abundance as relative_information_abundance

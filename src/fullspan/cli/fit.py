@@ -65,7 +65,9 @@ def fit(
     passes = chain_of(text, rest["zero_rows"], rest["nan_rows"]).passes
     if not quiet:
         source = f" (recommended by {report})" if report else ""
-        click.echo(f"Fitting {text}{source}: {passes} pass{'' if passes == 1 else 'es'}, then one for a stamp.", err=True)
+        click.echo(
+            f"Fitting {text}{source}: {passes} pass{'' if passes == 1 else 'es'}, then one for a stamp.", err=True
+        )
     with progress_bar(quiet) as told:
         folded = job(file, text, progress=told, **rest)
     save(folded, out)

@@ -17,9 +17,8 @@ import numpy as np
 
 from fullspan._typing import Array, Block
 from fullspan.errors import FullspanError, InputError
-from fullspan.io.base import block_rows_for
+from fullspan.io.base import OpenOptions, block_rows_for
 from fullspan.io.formats import find_format, open_table
-from fullspan.io.base import OpenOptions
 from fullspan.io.write_bytes import SUFFIXES, encoder_for
 from fullspan.normalize.folded import Folded
 from fullspan.normalize.persist import load, transform_id
@@ -27,6 +26,8 @@ from fullspan.normalize.persist import load, transform_id
 __all__ = ["Applied", "apply", "stamp_of"]
 
 _COLUMNAR = {".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}
+#: How often rows are put on the disk and noted, so that a run that is killed can be continued.
+_JOURNAL_SECONDS = 1.0
 _FLOATS = ("float16", "float32", "float64")
 
 
@@ -340,7 +341,7 @@ class _Work:
                 stream.write(encoder.rows(self.mapped(block), block.ids, block.start))
                 done += len(block)
                 self.told(done, n_rows)
-                if time.monotonic() - last > 1.0:
+                if time.monotonic() - last >= _JOURNAL_SECONDS:
                     _synced(stream)
                     self.note_progress(rows=done, bytes=stream.tell(), n_rows=n_rows)
                     last = time.monotonic()
@@ -370,9 +371,9 @@ def _target(out: Any, source: Any, force: bool) -> tuple[Path, str]:
         raise InputError(f"apply needs an output whose suffix is one of {known}; got {str(out)!r}.")
     if target.is_dir() or not target.parent.is_dir():
         raise InputError(f"apply needs the path of a file in a folder that exists; got {str(out)!r}.")
-    if isinstance(source, (str, os.PathLike)) and Path(source).exists() and target.exists():
-        if target.samefile(source):
-            raise InputError(f"apply needs an output other than its input; got {str(out)!r} for both.")
+    is_file = isinstance(source, (str, os.PathLike)) and Path(source).exists()
+    if is_file and target.exists() and target.samefile(source):
+        raise InputError(f"apply needs an output other than its input; got {str(out)!r} for both.")
     if target.exists() and not force:
         raise InputError(f"apply needs an output that does not exist; got {str(out)!r}. Pass force=True (--force).")
     return target, form

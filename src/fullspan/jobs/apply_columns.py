@@ -55,7 +55,9 @@ def _pairs(work: Any, row: int) -> Iterator[tuple[Block, Any]]:
     start = 0
     for batch in source.batches(source.schema.names, work.step):
         if start >= row and batch.num_rows:
-            rows = rows_of_lists(batch.column(batch.schema.get_field_index(name)), name, work.folded.dim_in, None, start)
+            rows = rows_of_lists(
+                batch.column(batch.schema.get_field_index(name)), name, work.folded.dim_in, None, start
+            )
             yield Block(rows, start), batch
         start += batch.num_rows
 

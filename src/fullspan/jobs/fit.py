@@ -66,7 +66,8 @@ def fit(
     Notes
     -----
     Reads the table as often as the chain needs, and then once more for a stamp (65,536 rows spread over a long table
-    of arrays, all rows of a stream): the mean and the variance of rows before the map, behind it, and behind it twice are kept for :func:`fullspan.verify`.
+    of arrays, all rows of a stream): the mean and the variance of rows before the map, behind it, and behind it twice
+    are kept for :func:`fullspan.verify`.
 
     Examples
     --------
@@ -86,8 +87,8 @@ def fit(
     )
     if not opened.repeatable:
         raise InputError(
-            "fit needs rows that can be read again, for the stamp that verify uses; got an iterator. Give an array or a "
-            "path, or fit the normalizer itself."
+            "fit needs rows that can be read again, for the stamp that verify uses; got an iterator. Give an array "
+            "or a path, or fit the normalizer itself."
         )
     chain.fit(_Told(opened, progress), sample_weight="frequencies" if weighted else None)
     folded = Folded.of(chain)

@@ -199,9 +199,7 @@ def _alone(seen: _Seen, properties: dict[str, bool | None]) -> Verification:
     return Verification(verdict, words, seen.n, {}, properties)
 
 
-def _against(
-    folded: Folded, seen: _Seen, properties: dict[str, bool | None], stamp: dict[str, Any]
-) -> Verification:
+def _against(folded: Folded, seen: _Seen, properties: dict[str, bool | None], stamp: dict[str, Any]) -> Verification:
     stamped = stamp.get("transform_id")
     if stamped is not None and stamped != transform_id(folded):
         return Verification("other fit", f"{_WORDS['other fit']} Its id is {stamped}.", seen.n, {}, properties)
