@@ -425,6 +425,12 @@ class Normalizer(Estimator):
 
         return to_module(self)
 
+    def to_onnx(self, path: Any) -> Any:
+        """Write the fitted map as an ONNX model: see :func:`fullspan.normalize.onnx_.to_onnx`."""
+        from fullspan.normalize.onnx_ import to_onnx
+
+        return to_onnx(self, path)
+
     def _stamp(self) -> dict[str, Array]:
         """Column means and variances of the rows of the fit, and of mapped rows, where summaries tell."""
         parts = self.__dict__.get("_first_parts") or self.__dict__.get("summary_")

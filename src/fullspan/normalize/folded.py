@@ -98,6 +98,12 @@ class Folded:
 
         return to_module(self)
 
+    def to_onnx(self, path: Any) -> Any:
+        """Write the chain as an ONNX model: see :func:`fullspan.normalize.onnx_.to_onnx`."""
+        from fullspan.normalize.onnx_ import to_onnx
+
+        return to_onnx(self, path)
+
     def __repr__(self) -> str:
         kinds = " → ".join(stage.kind for stage in self.stages)
         return f"Folded({self.dim_in} → {self.dim_out}: {kinds or 'nothing'})"
