@@ -13,7 +13,7 @@ from fullspan.cli.progress import progress_bar
 
 __all__ = ["verify"]
 
-_HELP = """Say whether the vectors of FILE come from the saved fit NORM; with one file, whether its vectors are normalized.
+_HELP = """Say whether the vectors of FILE come from the saved fit NORM; without NORM, whether they are normalized.
 
 Exit code 0: mapped once by this fit, or normalized. 1: not mapped, mapped twice, from another fit, or not normalized.
 3: nothing could be said.

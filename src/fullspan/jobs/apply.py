@@ -134,7 +134,7 @@ def apply(
     >>> fitted = UnitNorm().fit(np.eye(2))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     done = apply(fitted, np.array([[3.0, 4.0]]), f"{folder}/unit.npy")
-    ...     np.load(done.path).tolist(), done.n_rows
+    ...     np.load(done.path).round(3).tolist(), done.n_rows
     ([[0.6, 0.8]], 1)
     """
     folded = load(fitted) if isinstance(fitted, (str, os.PathLike)) else Folded.of(fitted)
@@ -214,8 +214,8 @@ class _Work:
     def mapped(self, block: Block) -> Array:
         """Rows of a block behind the map, in the type that is written."""
         rows = block.widened().rows if block.rows.dtype != np.float64 else block.rows
-        finite = np.isfinite(rows).all(axis=1)
-        zero = ~rows.any(axis=1)
+        finite: Any = np.isfinite(rows).all(axis=1)
+        zero: Any = ~rows.any(axis=1)
         self._refuse("nan", ~finite, self.nan_rows, block, "finite rows; got NaN or infinity")
         self._refuse("zero", zero, self.zero_rows, block, "rows that are not all zeros; got one")
         made = self.folded.transform(rows)
@@ -300,7 +300,11 @@ class _Work:
             self.clear()
         else:
             self.resumed, self.left = int(begun["rows"]), int(begun["left"])
-        n_rows = self._columns(begun) if self.form in ("parquet", "arrow") else self._bytes(begun)
+        try:
+            n_rows = self._columns(begun) if self.form in ("parquet", "arrow") else self._bytes(begun)
+        except InputError:  # of no use to a run that could go on
+            self.clear()
+            raise
         self.clear()
         _sync_folder(self.target.parent)
         return Applied(
@@ -431,5 +435,7 @@ def _locked(part: Path) -> Iterator[None]:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise InputError(f"apply needs {part.name[1:-5]!r} for itself; got another run that writes it.") from None
-        yield
-        Path(stream.name).unlink(missing_ok=True)
+        try:
+            yield
+        finally:
+            Path(stream.name).unlink(missing_ok=True)
