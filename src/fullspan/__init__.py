@@ -182,6 +182,8 @@ _HOMES = {
     "parse_strategy": "normalize.text",
     "to_module": "normalize.module",
     "fold_into": "normalize.module",
+    "to_onnx": "normalize.onnx_",
+    "to_sentence_modules": "normalize.sentence",
     "LinearFold": "normalize.module",
     "make_pipeline": "normalize.pipeline",
     "Pipeline": "normalize.pipeline",

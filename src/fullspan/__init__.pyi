@@ -161,6 +161,7 @@ from fullspan.normalize.folded import Folded as Folded
 from fullspan.normalize.module import LinearFold as LinearFold
 from fullspan.normalize.module import fold_into as fold_into
 from fullspan.normalize.module import to_module as to_module
+from fullspan.normalize.onnx_ import to_onnx as to_onnx
 from fullspan.normalize.outliers import Clip as Clip
 from fullspan.normalize.outliers import Outliers as Outliers
 from fullspan.normalize.persist import load as load
@@ -172,6 +173,7 @@ from fullspan.normalize.scale import Center as Center
 from fullspan.normalize.scale import MinMax as MinMax
 from fullspan.normalize.scale import RobustScale as RobustScale
 from fullspan.normalize.scale import Standardize as Standardize
+from fullspan.normalize.sentence import to_sentence_modules as to_sentence_modules
 from fullspan.normalize.text import parse_strategy as parse_strategy
 from fullspan.normalize.unit import UnitNorm as UnitNorm
 from fullspan.normalize.weighting import SIF as SIF
