@@ -23,8 +23,9 @@ def write_columns(work: Any, begun: dict[str, Any] | None) -> int:
     work.part.mkdir(exist_ok=True)
     for extra in sorted(work.part.iterdir())[number:]:
         extra.unlink()
-    for block, batch in _pairs(work, done):
-        made = _with_vectors(work, pa.Table.from_batches([batch]), work.mapped(block))
+    found = _source(work)
+    for block, batch in _pairs(work, found, done):
+        made = _with_vectors(work, pa.Table.from_batches([batch]), work.mapped(block), found[1] if found else "vector")
         path = work.part / f"{number:08d}.arrow"
         with path.open("wb") as stream:
             with pa.ipc.new_file(stream, made.schema) as writer:
@@ -38,11 +39,10 @@ def write_columns(work: Any, begun: dict[str, Any] | None) -> int:
     return done
 
 
-def _pairs(work: Any, row: int) -> Iterator[tuple[Block, Any]]:
+def _pairs(work: Any, found: tuple[Any, str] | None, row: int) -> Iterator[tuple[Block, Any]]:
     """Blocks of vectors beside the batch of all columns that they stand in."""
     import pyarrow as pa
 
-    found = _source(work)
     if found is None:
         for block in work.blocks_from(row):
             columns = {} if block.ids is None else {"id": pa.array(block.ids)}
@@ -86,11 +86,9 @@ def _source(work: Any) -> tuple[Any, str] | None:
     return source, choice.vectors[0]
 
 
-def _with_vectors(work: Any, table: Any, rows: Any) -> Any:
+def _with_vectors(work: Any, table: Any, rows: Any, name: str) -> Any:
     import pyarrow as pa
 
-    found = _source(work)
-    name = found[1] if found else "vector"
     place = table.column_names.index(name)
     old = table.schema.field(place)
     values = pa.array(np.ascontiguousarray(rows).reshape(-1))

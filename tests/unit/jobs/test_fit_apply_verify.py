@@ -134,12 +134,12 @@ fs.apply(sys.argv[1], sys.argv[2], sys.argv[3], block_rows=50, progress=slow)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("suffix", [".npy", ".parquet", ".safetensors"])
+@pytest.mark.parametrize("suffix", [".npy", ".parquet", ".safetensors", ".feather", ".vec.gz"])
 def test_a_killed_run_is_continued_to_the_same_bytes(fitted, tmp_path, suffix):
     if suffix == ".parquet":
         _parquet(tmp_path / f"i{suffix}")
     else:
-        fs.apply(fs.fit(E, "center"), E, tmp_path / f"i{suffix}")
+        fs.apply(fs.fit(E, "center"), E, tmp_path / f"i{suffix}", ids=WORDS)
     fs.save(fitted, tmp_path / "f.norm")
     whole = fs.apply(tmp_path / "f.norm", tmp_path / f"i{suffix}", tmp_path / f"whole{suffix}", block_rows=50)
     command = [sys.executable, "-c", CHILD, *(str(tmp_path / n) for n in ("f.norm", f"i{suffix}", f"out{suffix}"))]
