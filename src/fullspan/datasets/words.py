@@ -137,7 +137,7 @@ def load_word_pairs(name: str, folder: str | os.PathLike[str] | None = None) -> 
     rows = [_pair(line, number, found.path, user) for number, line in lines if line.strip()]
     scores = np.array([row[2] for row in rows], dtype=np.float64)
     scores.flags.writeable = False
-    first, second = (tuple(row[column] for row in rows) for column in (0, 1))
+    first, second = tuple(row[0] for row in rows), tuple(row[1] for row in rows)
     return WordPairs(first, second, scores, f"{found.place}: {found.path}", found.sha256)
 
 
