@@ -20,8 +20,8 @@ The chain is read in as few passes as it allows; how many is said before it read
 what was fitted, to how many rows, and the moments that `fullspan verify` compares stored vectors with.
 """
 _EXAMPLES = """
-fullspan fit items.parquet --strategy "center | whiten(power=0.5) | l2" -o items.norm
-fullspan fit items.parquet --column vector --nan-rows skip --strategy standardize -o items.norm
+fullspan fit items.parquet -s "center | whiten(power=0.5) | l2" -o items.norm
+fullspan fit items.parquet --column v --nan-rows skip -s standardize -o a.norm
 fullspan fit items.npy --from report.json -o items.norm
 """
 _POLICY = click.Choice(["error", "skip", "keep"])
