@@ -64,7 +64,8 @@ class EmbeddingBatchNorm(nn.BatchNorm1d):
     more often: its statistics, and the running ones, are those of the table *weighted by frequency*.
     Training uses the statistics of the batch and evaluation the running ones: with few rows in a batch the two differ,
     and the loss jumps at the switch. :meth:`set_statistics` sets the running ones from the table itself. Under several
-    processes convert with ``torch.nn.SyncBatchNorm`` before wrapping, or each process normalizes its own share.
+    processes each one normalizes its own share of the batch: do not convert the layer to ``torch.nn.SyncBatchNorm``,
+    which takes the second axis for the dimensions and knows no mask.
 
     References
     ----------

@@ -27,6 +27,7 @@ class UnitNorm(nn.Module):
     ``torch.nn.functional.normalize`` leaves rows below its ``eps`` short and turns float32 rows above 1e19 into zeros;
     this does neither. The gradient is ``(I - y yᵀ) g / |x|``: it grows as rows shrink, and has no part along the row,
     so norms only grow under plain gradient descent. Norms that carry information (frequency, confidence) are lost.
+    A row with NaN or infinity gives NaN: a layer in training does not stop for it.
 
     Examples
     --------

@@ -46,8 +46,8 @@ def to_onnx(normalizer: Any, path: str | os.PathLike[str]) -> Path:
     Notes
     -----
     Agrees with :meth:`transform` to about 1e-6 of the largest value of a row. Columns that are scaled after the mean is
-    taken away keep the form ``(x - b) W``. Rows of zeros stay zeros under a unit norm; policies for rows of zeros and
-    NaN are not part of the graph.
+    taken away keep the form ``(x - b) W``. Rows of zeros stay zeros under a unit norm; policies for rows of zeros, NaN
+    and infinity (``"error"`` among them) are not part of the graph: such rows give zeros and NaN.
 
     Examples
     --------
